@@ -1,0 +1,2 @@
+//! The program `fluzo`.
+fn main() {}

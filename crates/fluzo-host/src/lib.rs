@@ -1,0 +1,1 @@
+//! The agent session: prompt assembly, models, session, commands; serves fluzo-protocol.

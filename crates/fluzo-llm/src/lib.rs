@@ -1,0 +1,1 @@
+//! Messages, models, usage, the provider stream contract, agent events and their reducer.

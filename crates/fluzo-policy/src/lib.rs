@@ -1,0 +1,1 @@
+//! What a tool call touches and whether it may: accesses, decisions, policies; pure.

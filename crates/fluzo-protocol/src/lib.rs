@@ -1,0 +1,1 @@
+//! What a front end may say and see: commands, events, snapshots.

@@ -1,0 +1,1 @@
+//! Operations over the effects, journal, automatic and manual drive, spans.

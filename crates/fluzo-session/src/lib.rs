@@ -1,0 +1,1 @@
+//! Session entries, tree, context building, migrations, the JSONL and memory stores.

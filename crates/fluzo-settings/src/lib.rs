@@ -1,0 +1,1 @@
+//! Registry of settings: type, default, description and where a value came from; pure.

@@ -1,0 +1,1 @@
+//! A scripted provider server that is strict about what it accepts.

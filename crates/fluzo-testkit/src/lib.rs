@@ -1,0 +1,1 @@
+//! Test doubles: a mock agent, a scripted provider, effects, conformance suites.

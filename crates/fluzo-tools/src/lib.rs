@@ -1,0 +1,1 @@
+//! The seven built-in tools: read, bash, edit, write, grep, find, ls.

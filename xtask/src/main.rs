@@ -1,0 +1,2 @@
+//! Checks over the repository.
+fn main() {}
