@@ -1,1 +1,8 @@
-//! Small shared pieces without I/O: ids, time stamps, truncation, size texts, terminal-text sanitising.
+//! Small shared pieces without I/O: ids, time stamps, size texts, truncation
+//! and terminal-text sanitising.
+
+pub mod ids;
+pub mod sanitize;
+pub mod size;
+pub mod time;
+pub mod truncate;

@@ -1,0 +1,68 @@
+//! What authorises a request to a provider.
+
+use std::fmt;
+
+use crate::{BoxFuture, Model};
+
+/// A secret string: never shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps `value`.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The secret itself, to be put on the wire and nowhere else.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Key and headers of one request.
+#[derive(Debug, Clone, Default)]
+pub struct RequestAuth {
+    /// The key, sent the way the dialect wants it.
+    pub api_key: Option<Secret>,
+    /// Headers with resolved values.
+    pub headers: Vec<(String, Secret)>,
+}
+
+/// Why no key is at hand.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CredentialError {
+    /// Nothing is configured.
+    #[error("no API key found for `{provider}`")]
+    Missing {
+        /// The provider.
+        provider: String,
+        /// The environment variable that would supply it, when there is one.
+        variable: Option<String>,
+    },
+    /// Something is configured and cannot be resolved.
+    #[error("the API key of `{provider}` cannot be resolved: {reason}")]
+    Unresolved {
+        /// The provider.
+        provider: String,
+        /// What is wrong, without the secret.
+        reason: String,
+    },
+}
+
+/// Finds what authorises a request. Asked before every request, since tokens
+/// expire during long tool phases.
+pub trait Credentials: Send + Sync {
+    /// Key and headers for a request to `model`. Dropping the future abandons the search.
+    ///
+    /// # Errors
+    ///
+    /// When nothing usable is configured; nothing has been sent then.
+    fn resolve<'a>(&'a self, model: &'a Model) -> BoxFuture<'a, Result<RequestAuth, CredentialError>>;
+}
