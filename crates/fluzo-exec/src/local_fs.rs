@@ -1,0 +1,226 @@
+//! The file system of this machine, without confinement.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, XattrFlags};
+
+use crate::fs::{DirEntry, FileKind, FileMeta, FileSystem, ReadSeek};
+
+/// Reaches every path the process may reach.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalFileSystem;
+
+impl FileSystem for LocalFileSystem {
+    fn metadata(&self, path: &Path) -> io::Result<FileMeta> {
+        Ok(meta_of(&fs::metadata(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadSeek>> {
+        Ok(Box::new(open_regular(path, OpenOptions::new().read(true))?))
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        fs::read_dir(path)?
+            .map(|entry| entry.map(|entry| entry_of(&entry)))
+            .collect()
+    }
+
+    fn check_access(&self, path: &Path, read: bool, write: bool) -> io::Result<()> {
+        let mut wanted = Access::EXISTS;
+        wanted.set(Access::READ_OK, read);
+        wanted.set(Access::WRITE_OK, write);
+        Ok(rustix::fs::access(path, wanted)?)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let target = resolve_links(path)?;
+        match fs::symlink_metadata(&target) {
+            Ok(existing) => replace_existing(&target, &existing, bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create_new(&target, bytes),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
+    }
+}
+
+/// Opens `path` when it is a regular file. `O_NONBLOCK` keeps the open from waiting for the other end of a pipe; it means
+/// nothing for the regular file that passes.
+pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    require_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn require_regular(meta: &fs::Metadata) -> io::Result<()> {
+    match kind_of(meta.file_type()) {
+        FileKind::File => Ok(()),
+        FileKind::Directory => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+        FileKind::Other => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("not a regular file but {}", special_name(meta.file_type())),
+        )),
+    }
+}
+
+fn special_name(kind: fs::FileType) -> &'static str {
+    if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "a device"
+    } else {
+        "a special file"
+    }
+}
+
+fn kind_of(kind: fs::FileType) -> FileKind {
+    if kind.is_file() {
+        FileKind::File
+    } else if kind.is_dir() {
+        FileKind::Directory
+    } else {
+        FileKind::Other
+    }
+}
+
+fn meta_of(meta: &fs::Metadata) -> FileMeta {
+    FileMeta {
+        kind: kind_of(meta.file_type()),
+        len: meta.len(),
+        mode: meta.mode() & 0o7777,
+        modified_ms: meta
+            .mtime()
+            .saturating_mul(1000)
+            .saturating_add(meta.mtime_nsec() / 1_000_000),
+        identity: (meta.dev(), meta.ino()),
+    }
+}
+
+fn entry_of(entry: &fs::DirEntry) -> DirEntry {
+    let own = entry.file_type().ok();
+    let is_symlink = own.is_some_and(|kind| kind.is_symlink());
+    let kind = if is_symlink {
+        fs::metadata(entry.path())
+            .ok()
+            .map(|meta| kind_of(meta.file_type()))
+    } else {
+        own.map(kind_of)
+    };
+    DirEntry {
+        name: entry.file_name(),
+        kind,
+        is_symlink,
+    }
+}
+
+/// Follows links at the end of `path`, also to a target that does not exist yet.
+fn resolve_links(path: &Path) -> io::Result<PathBuf> {
+    const MAX_LINKS: usize = 40;
+    let mut current = path.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&current) {
+            Ok(link) => {
+                let parent = current.parent().unwrap_or(Path::new("/"));
+                current = parent.join(link);
+            }
+            Err(error) if is_no_link(&error) => return Ok(current),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+fn is_no_link(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::EINVAL)
+}
+
+fn create_new(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut temp = temp_beside(target, 0o666)?;
+    temp.write_all(bytes)?;
+    temp.persist(target).map_err(|failed| failed.error)?;
+    Ok(())
+}
+
+fn replace_existing(target: &Path, existing: &fs::Metadata, bytes: &[u8]) -> io::Result<()> {
+    require_regular(existing)?;
+    // A rename needs no right on the file itself, so a read-only file would be replaced without this check.
+    rustix::fs::access(target, Access::WRITE_OK)?;
+    if existing.nlink() > 1 {
+        return rewrite_in_place(target, bytes);
+    }
+    match replace_by_rename(target, existing, bytes) {
+        Err(error) if asks_for_in_place(&error) => rewrite_in_place(target, bytes),
+        result => result,
+    }
+}
+
+/// The directory refuses entries, the owner cannot be kept, or the file is a mount point of its own.
+fn asks_for_in_place(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::EBUSY | libc::EXDEV)
+    )
+}
+
+fn replace_by_rename(target: &Path, existing: &fs::Metadata, bytes: &[u8]) -> io::Result<()> {
+    let mut temp = temp_beside(target, 0o600)?;
+    temp.write_all(bytes)?;
+    let new = temp.as_file().metadata()?;
+    if (new.uid(), new.gid()) != (existing.uid(), existing.gid()) {
+        std::os::unix::fs::fchown(temp.as_file(), Some(existing.uid()), Some(existing.gid()))?;
+    }
+    copy_attributes(target, temp.as_file());
+    // After the change of owner, which clears the set-id bits.
+    temp.as_file()
+        .set_permissions(Permissions::from_mode(existing.mode() & 0o7777))?;
+    temp.persist(target).map_err(|failed| failed.error)?;
+    Ok(())
+}
+
+fn temp_beside(target: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".fluzo-")
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(parent)
+}
+
+/// Best effort: a file system without attributes, or a namespace reserved to the system, leaves the new file as it is.
+fn copy_attributes(from: &Path, to: &File) {
+    let mut names = Vec::with_capacity(1024);
+    if rustix::fs::listxattr(from, rustix::buffer::spare_capacity(&mut names)).is_err() {
+        return;
+    }
+    for name in names
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+    {
+        let mut value = Vec::with_capacity(4096);
+        if rustix::fs::getxattr(from, name, rustix::buffer::spare_capacity(&mut value)).is_ok() {
+            let _ = rustix::fs::fsetxattr(to, name, &value, XattrFlags::empty());
+        }
+    }
+}
+
+fn rewrite_in_place(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open_regular(target, OpenOptions::new().write(true))?;
+    file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)
+}
