@@ -64,5 +64,8 @@ pub trait Credentials: Send + Sync {
     /// # Errors
     ///
     /// When nothing usable is configured; nothing has been sent then.
-    fn resolve<'a>(&'a self, model: &'a Model) -> BoxFuture<'a, Result<RequestAuth, CredentialError>>;
+    fn resolve<'a>(
+        &'a self,
+        model: &'a Model,
+    ) -> BoxFuture<'a, Result<RequestAuth, CredentialError>>;
 }

@@ -98,12 +98,19 @@ pub struct ToolCall {
 impl Content {
     /// A plain text block.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(TextContent { text: text.into(), ..TextContent::default() })
+        Self::Text(TextContent {
+            text: text.into(),
+            ..TextContent::default()
+        })
     }
 
     /// An image block of base64 `data`.
     pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
-        Self::Image(ImageContent { data: data.into(), mime_type: mime_type.into(), extra: Extra::new() })
+        Self::Image(ImageContent {
+            data: data.into(),
+            mime_type: mime_type.into(),
+            extra: Extra::new(),
+        })
     }
 
     /// The text of a text block.
@@ -143,7 +150,8 @@ fn parse_arguments(text: &str) -> Option<Extra> {
     if text.trim().is_empty() {
         return Some(Extra::new());
     }
-    let value = serde_json::from_str(text).or_else(|_| serde_json::from_str(&escape_controls(text)));
+    let value =
+        serde_json::from_str(text).or_else(|_| serde_json::from_str(&escape_controls(text)));
     match value {
         Ok(Value::Object(map)) => Some(map),
         _ => None,
@@ -214,13 +222,25 @@ mod tests {
             (r#""""#, "{}", true),
             ("[1]", "{}", true),
             (r#""str""#, "{}", true),
-            ("{\"a\":\"x\ny\tz\u{1}\"}", r#"{"a":"x\ny\tz\u0001"}"#, false),
+            (
+                "{\"a\":\"x\ny\tz\u{1}\"}",
+                r#"{"a":"x\ny\tz\u0001"}"#,
+                false,
+            ),
             (r#"{"a":"q\"w"}"#, r#"{"a":"q\"w"}"#, false),
         ];
         for (text, arguments, malformed) in rows {
             let call = ToolCall::from_text("c", "t", text);
-            assert_eq!(serde_json::to_string(&call.arguments).unwrap(), arguments, "{text:?}");
-            assert_eq!(call.raw_arguments.as_deref(), malformed.then_some(text), "{text:?}");
+            assert_eq!(
+                serde_json::to_string(&call.arguments).unwrap(),
+                arguments,
+                "{text:?}"
+            );
+            assert_eq!(
+                call.raw_arguments.as_deref(),
+                malformed.then_some(text),
+                "{text:?}"
+            );
         }
     }
 }

@@ -14,7 +14,9 @@ pub fn to_model_messages(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
 
 fn convert(message: &Arc<Message>) -> Option<Arc<Message>> {
     match &**message {
-        Message::User(_) | Message::Assistant(_) | Message::ToolResult(_) => Some(Arc::clone(message)),
+        Message::User(_) | Message::Assistant(_) | Message::ToolResult(_) => {
+            Some(Arc::clone(message))
+        }
         Message::BashExecution(run) if run.exclude_from_context == Some(true) => None,
         Message::BashExecution(run) => Some(user(bash_text(run), run.timestamp)),
         Message::Custom(custom) => Some(Arc::new(Message::User(UserMessage {
@@ -83,18 +85,30 @@ mod tests {
     }
 
     fn bash(fields: &str) -> String {
-        format!(r#"{{"role":"bashExecution","command":"ls","cancelled":false,"truncated":false,"timestamp":1,{fields}}}"#)
+        format!(
+            r#"{{"role":"bashExecution","command":"ls","cancelled":false,"truncated":false,"timestamp":1,{fields}}}"#
+        )
     }
 
     #[test]
     fn bash_executions() {
         let rows = [
-            (bash(r#""output":"a\nb","exitCode":0"#), Some("Ran `ls`\n```\na\nb\n```")),
-            (bash(r#""output":"""#), Some("Ran `ls`\n(no output)")),
-            (bash(r#""output":"x","exitCode":2"#), Some("Ran `ls`\n```\nx\n```\n\nCommand exited with code 2")),
-            (bash(r#""output":"x""#).replace(r#""cancelled":false"#, r#""cancelled":true"#), Some("Ran `ls`\n```\nx\n```\n\n(command cancelled)")),
             (
-                bash(r#""output":"x","fullOutputPath":"/t/f.log""#).replace(r#""truncated":false"#, r#""truncated":true"#),
+                bash(r#""output":"a\nb","exitCode":0"#),
+                Some("Ran `ls`\n```\na\nb\n```"),
+            ),
+            (bash(r#""output":"""#), Some("Ran `ls`\n(no output)")),
+            (
+                bash(r#""output":"x","exitCode":2"#),
+                Some("Ran `ls`\n```\nx\n```\n\nCommand exited with code 2"),
+            ),
+            (
+                bash(r#""output":"x""#).replace(r#""cancelled":false"#, r#""cancelled":true"#),
+                Some("Ran `ls`\n```\nx\n```\n\n(command cancelled)"),
+            ),
+            (
+                bash(r#""output":"x","fullOutputPath":"/t/f.log""#)
+                    .replace(r#""truncated":false"#, r#""truncated":true"#),
                 Some("Ran `ls`\n```\nx\n```\n\n[Output truncated. Full output: /t/f.log]"),
             ),
         ];
@@ -105,7 +119,10 @@ mod tests {
 
     #[test]
     fn checklist_09_excluded_bash_execution_never_enters_the_context() {
-        assert_eq!(converted(&bash(r#""output":"x","excludeFromContext":true"#)), None);
+        assert_eq!(
+            converted(&bash(r#""output":"x","excludeFromContext":true"#)),
+            None
+        );
     }
 
     #[test]
@@ -119,7 +136,10 @@ mod tests {
                 r#"{"role":"branchSummary","summary":"B","fromId":"x","timestamp":1}"#,
                 "The following is a summary of a branch that this conversation came back from:\n\n<summary>\nB</summary>",
             ),
-            (r#"{"role":"custom","customType":"t","content":"C","timestamp":1}"#, "C"),
+            (
+                r#"{"role":"custom","customType":"t","content":"C","timestamp":1}"#,
+                "C",
+            ),
         ];
         for (json, text) in rows {
             assert_eq!(converted(json).as_deref(), Some(text));

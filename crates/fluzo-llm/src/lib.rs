@@ -24,10 +24,15 @@ use std::pin::Pin;
 pub use auth::{CredentialError, Credentials, RequestAuth, Secret};
 pub use content::{Content, ImageContent, TextContent, ThinkingContent, ToolCall};
 pub use event::AgentEvent;
-pub use message::{AssistantMessage, Message, StopReason, ToolResultMessage, UserContent, UserMessage};
+pub use message::{
+    AssistantMessage, Message, StopReason, ToolResultMessage, UserContent, UserMessage,
+};
 pub use model::{InputKind, Model, ThinkingLevel};
 pub use state::{AgentState, Phase, StateCell};
-pub use stream::{EventStream, Finish, ModelRequest, Provider, RequestOptions, StreamError, StreamErrorKind, StreamEvent};
+pub use stream::{
+    EventStream, Finish, ModelRequest, Provider, RequestOptions, StreamError, StreamErrorKind,
+    StreamEvent,
+};
 pub use tool::{ToolOutput, ToolSpec};
 pub use transcript::{ModelMessage, Transcript, TranscriptError};
 pub use usage::{Cost, Usage};

@@ -211,7 +211,11 @@ impl Message {
 
     /// A user message of `blocks`.
     pub fn user_blocks(blocks: Vec<Content>, timestamp: i64) -> Self {
-        Self::User(UserMessage { content: UserContent::Blocks(blocks), timestamp, extra: Extra::new() })
+        Self::User(UserMessage {
+            content: UserContent::Blocks(blocks),
+            timestamp,
+            extra: Extra::new(),
+        })
     }
 
     /// The role's name in JSON.
@@ -224,7 +228,10 @@ impl Message {
             Self::Custom(_) => "custom",
             Self::BranchSummary(_) => "branchSummary",
             Self::CompactionSummary(_) => "compactionSummary",
-            Self::Unknown(value) => value.get("role").and_then(Value::as_str).unwrap_or("unknown"),
+            Self::Unknown(value) => value
+                .get("role")
+                .and_then(Value::as_str)
+                .unwrap_or("unknown"),
         }
     }
 
@@ -295,7 +302,9 @@ mod tests {
         let assistant = format!(
             r#"{{"role":"assistant","content":[{{"type":"text","text":"ok"}}],"api":"a","provider":"p","model":"m","usage":{USAGE},"stopReason":"toolUse","timestamp":1,"errorMessage":"e","responseId":"r"}}"#
         );
-        let odd_stop = assistant.replace("toolUse", "pending").replace(r#""timestamp":1"#, r#""timestamp":1,"durationMs":9"#);
+        let odd_stop = assistant
+            .replace("toolUse", "pending")
+            .replace(r#""timestamp":1"#, r#""timestamp":1,"durationMs":9"#);
         let rows = [
             r#"{"role":"user","content":"hi","timestamp":1}"#,
             r#"{"role":"user","content":[{"type":"text","text":"hi"}],"timestamp":1}"#,
@@ -315,7 +324,10 @@ mod tests {
         let message: Message = serde_json::from_str(&odd_stop).unwrap();
         let again: Value = serde_json::to_value(&message).unwrap();
         assert_eq!(again, serde_json::from_str::<Value>(&odd_stop).unwrap());
-        assert_eq!(message.as_assistant().unwrap().stop_reason, StopReason::Other("pending".into()));
+        assert_eq!(
+            message.as_assistant().unwrap().stop_reason,
+            StopReason::Other("pending".into())
+        );
     }
 
     #[test]

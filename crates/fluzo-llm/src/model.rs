@@ -92,7 +92,14 @@ pub enum ThinkingLevel {
 
 impl ThinkingLevel {
     /// All levels, rising.
-    pub const ALL: [Self; 6] = [Self::Off, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::Xhigh];
+    pub const ALL: [Self; 6] = [
+        Self::Off,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::Xhigh,
+    ];
 
     /// The name used in settings, flags and session entries.
     pub fn as_str(self) -> &'static str {
@@ -133,7 +140,10 @@ impl Model {
     pub fn clamp(&self, level: ThinkingLevel) -> ThinkingLevel {
         let higher = ThinkingLevel::ALL.into_iter().filter(|l| *l >= level);
         let lower = ThinkingLevel::ALL.into_iter().rev().filter(|l| *l < level);
-        higher.chain(lower).find(|l| self.supports(*l)).unwrap_or_default()
+        higher
+            .chain(lower)
+            .find(|l| self.supports(*l))
+            .unwrap_or_default()
     }
 }
 
@@ -154,7 +164,10 @@ mod tests {
             context_window: 1000,
             max_tokens: 100,
             headers: BTreeMap::new(),
-            thinking_level_map: map.iter().map(|(l, w)| (*l, w.map(str::to_owned))).collect(),
+            thinking_level_map: map
+                .iter()
+                .map(|(l, w)| (*l, w.map(str::to_owned)))
+                .collect(),
             compat: Extra::new(),
         }
     }
@@ -166,7 +179,11 @@ mod tests {
             (model(false, &[]), High, Off),
             (model(true, &[]), Xhigh, High),
             (model(true, &[(Xhigh, Some("max"))]), Xhigh, Xhigh),
-            (model(true, &[(Minimal, None), (Low, None)]), Minimal, Medium),
+            (
+                model(true, &[(Minimal, None), (Low, None)]),
+                Minimal,
+                Medium,
+            ),
             (model(true, &[(Off, None)]), Off, Minimal),
         ];
         for (model, asked, given) in rows {

@@ -48,7 +48,11 @@ pub struct AgentState {
 impl AgentState {
     /// What the agent is doing.
     pub fn phase(&self) -> Phase {
-        match (self.is_streaming, self.pending_tool_calls.is_empty(), &self.streaming_message) {
+        match (
+            self.is_streaming,
+            self.pending_tool_calls.is_empty(),
+            &self.streaming_message,
+        ) {
             (false, ..) => Phase::Idle,
             (true, false, _) => Phase::ExecutingTool,
             (true, true, Some(partial)) if !partial.content.is_empty() => Phase::Streaming,
@@ -71,8 +75,12 @@ impl AgentState {
                 self.streaming_message = None;
                 self.messages.push(Arc::clone(message));
             }
-            AgentEvent::ToolExecutionStart { call_id, .. } => self.pending_tool_calls.push(call_id.clone()),
-            AgentEvent::ToolExecutionEnd { call_id, .. } => self.pending_tool_calls.retain(|id| id != call_id),
+            AgentEvent::ToolExecutionStart { call_id, .. } => {
+                self.pending_tool_calls.push(call_id.clone())
+            }
+            AgentEvent::ToolExecutionEnd { call_id, .. } => {
+                self.pending_tool_calls.retain(|id| id != call_id)
+            }
             AgentEvent::TurnEnd { message, .. } => {
                 if let Some(error) = message.as_assistant().and_then(|m| m.error_message.clone()) {
                     self.error_message = Some(error);
@@ -131,40 +139,98 @@ mod tests {
 
     fn partial() -> Arc<Message> {
         let json = r#"{"id":"m","name":"m","api":"a","provider":"p","baseUrl":"","input":["text"],"contextWindow":1,"maxTokens":1}"#;
-        Arc::new(Message::Assistant(AssistantMessage::begin(&serde_json::from_str(json).unwrap(), 1)))
+        Arc::new(Message::Assistant(AssistantMessage::begin(
+            &serde_json::from_str(json).unwrap(),
+            1,
+        )))
     }
 
     fn failed() -> Arc<Message> {
-        let Message::Assistant(mut message) = (*partial()).clone() else { panic!("assistant") };
+        let Message::Assistant(mut message) = (*partial()).clone() else {
+            panic!("assistant")
+        };
         message.error_message = Some("boom".into());
         Arc::new(Message::Assistant(message))
     }
 
     fn start(id: &str) -> AgentEvent {
-        AgentEvent::ToolExecutionStart { call_id: id.into(), tool_name: "t".into(), args: Extra::new() }
+        AgentEvent::ToolExecutionStart {
+            call_id: id.into(),
+            tool_name: "t".into(),
+            args: Extra::new(),
+        }
     }
 
     fn end(id: &str) -> AgentEvent {
-        AgentEvent::ToolExecutionEnd { call_id: id.into(), tool_name: "t".into(), result: ToolOutput::default(), is_error: false }
+        AgentEvent::ToolExecutionEnd {
+            call_id: id.into(),
+            tool_name: "t".into(),
+            result: ToolOutput::default(),
+            is_error: false,
+        }
     }
 
     #[test]
     fn every_event_reduces_as_listed() {
-        let mut state = AgentState { error_message: Some("old".into()), ..AgentState::default() };
+        let mut state = AgentState {
+            error_message: Some("old".into()),
+            ..AgentState::default()
+        };
         type Check = fn(&AgentState) -> bool;
         let rows: Vec<(AgentEvent, Phase, Check)> = vec![
-            (AgentEvent::AgentStart, Phase::Thinking, |s| s.is_streaming && s.error_message.is_none()),
-            (AgentEvent::TurnStart, Phase::Thinking, |s| s.messages.is_empty()),
-            (AgentEvent::MessageStart { message: partial() }, Phase::Thinking, |s| s.streaming_message.is_some()),
-            (AgentEvent::MessageUpdate { delta: StreamEvent::TextStart { index: 0 } }, Phase::Streaming, |s| s.streaming_message.is_some()),
-            (AgentEvent::MessageEnd { message: partial() }, Phase::Thinking, |s| s.streaming_message.is_none() && s.messages.len() == 1),
-            (start("a"), Phase::ExecutingTool, |s| s.pending_tool_calls == ["a"]),
-            (start("b"), Phase::ExecutingTool, |s| s.pending_tool_calls == ["a", "b"]),
-            (end("a"), Phase::ExecutingTool, |s| s.pending_tool_calls == ["b"]),
-            (end("b"), Phase::Thinking, |s| s.pending_tool_calls.is_empty()),
-            (AgentEvent::TurnEnd { message: failed(), tool_results: vec![] }, Phase::Thinking, |s| s.error_message.as_deref() == Some("boom")),
-            (AgentEvent::MessageStart { message: partial() }, Phase::Thinking, |s| s.streaming_message.is_some()),
-            (AgentEvent::AgentEnd { messages: vec![] }, Phase::Thinking, |s| s.streaming_message.is_none()),
+            (AgentEvent::AgentStart, Phase::Thinking, |s| {
+                s.is_streaming && s.error_message.is_none()
+            }),
+            (AgentEvent::TurnStart, Phase::Thinking, |s| {
+                s.messages.is_empty()
+            }),
+            (
+                AgentEvent::MessageStart { message: partial() },
+                Phase::Thinking,
+                |s| s.streaming_message.is_some(),
+            ),
+            (
+                AgentEvent::MessageUpdate {
+                    delta: StreamEvent::TextStart { index: 0 },
+                },
+                Phase::Streaming,
+                |s| s.streaming_message.is_some(),
+            ),
+            (
+                AgentEvent::MessageEnd { message: partial() },
+                Phase::Thinking,
+                |s| s.streaming_message.is_none() && s.messages.len() == 1,
+            ),
+            (start("a"), Phase::ExecutingTool, |s| {
+                s.pending_tool_calls == ["a"]
+            }),
+            (start("b"), Phase::ExecutingTool, |s| {
+                s.pending_tool_calls == ["a", "b"]
+            }),
+            (end("a"), Phase::ExecutingTool, |s| {
+                s.pending_tool_calls == ["b"]
+            }),
+            (end("b"), Phase::Thinking, |s| {
+                s.pending_tool_calls.is_empty()
+            }),
+            (
+                AgentEvent::TurnEnd {
+                    message: failed(),
+                    tool_results: vec![],
+                },
+                Phase::Thinking,
+                |s| s.error_message.as_deref() == Some("boom"),
+            ),
+            (
+                AgentEvent::MessageStart { message: partial() },
+                Phase::Thinking,
+                |s| s.streaming_message.is_some(),
+            ),
+            (
+                AgentEvent::AgentEnd { messages: vec![] },
+                Phase::Thinking,
+                |s| s.streaming_message.is_none(),
+            ),
         ];
         for (event, phase, check) in rows {
             state.reduce(&event);

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use futures_core::Stream;
 use serde::Serialize;
 
-use crate::{AbortSignal, AssistantMessage, Content, Extra, Model, RequestAuth, StopReason, TextContent, ThinkingContent, ThinkingLevel, ToolCall, ToolSpec, Transcript, Usage};
+use crate::{
+    AbortSignal, AssistantMessage, Content, Extra, Model, RequestAuth, StopReason, TextContent,
+    ThinkingContent, ThinkingLevel, ToolCall, ToolSpec, Transcript, Usage,
+};
 
 /// The events of one response.
 pub type EventStream = Pin<Box<dyn Stream<Item = StreamEvent> + Send>>;
@@ -60,40 +63,66 @@ pub enum StreamEvent {
     /// The server has begun to answer.
     Start,
     /// A text block begins.
-    TextStart { /// Block.
-        index: usize },
+    TextStart {
+        /// Block.
+        index: usize,
+    },
     /// More text.
-    TextDelta { /// Block.
-        index: usize, /// What is new.
-        delta: String },
+    TextDelta {
+        /// Block.
+        index: usize,
+        /// What is new.
+        delta: String,
+    },
     /// A text block is complete.
-    TextEnd { /// Block.
-        index: usize, /// Provider data to send back.
-        signature: Option<String> },
+    TextEnd {
+        /// Block.
+        index: usize,
+        /// Provider data to send back.
+        signature: Option<String>,
+    },
     /// A thinking block begins.
-    ThinkingStart { /// Block.
-        index: usize },
+    ThinkingStart {
+        /// Block.
+        index: usize,
+    },
     /// More thinking.
-    ThinkingDelta { /// Block.
-        index: usize, /// What is new.
-        delta: String },
+    ThinkingDelta {
+        /// Block.
+        index: usize,
+        /// What is new.
+        delta: String,
+    },
     /// A thinking block is complete.
-    ThinkingEnd { /// Block.
-        index: usize, /// Provider data to send back.
-        signature: Option<String> },
+    ThinkingEnd {
+        /// Block.
+        index: usize,
+        /// Provider data to send back.
+        signature: Option<String>,
+    },
     /// A tool call begins. Name and id may still be empty.
-    ToolCallStart { /// Block.
-        index: usize, /// Id, as far as known.
-        id: String, /// Name, as far as known.
-        name: String },
+    ToolCallStart {
+        /// Block.
+        index: usize,
+        /// Id, as far as known.
+        id: String,
+        /// Name, as far as known.
+        name: String,
+    },
     /// More argument text.
-    ToolCallDelta { /// Block.
-        index: usize, /// What is new.
-        delta: String },
+    ToolCallDelta {
+        /// Block.
+        index: usize,
+        /// What is new.
+        delta: String,
+    },
     /// A tool call is complete.
-    ToolCallEnd { /// Block.
-        index: usize, /// The call.
-        call: Box<ToolCall> },
+    ToolCallEnd {
+        /// Block.
+        index: usize,
+        /// The call.
+        call: Box<ToolCall>,
+    },
     /// The response is complete. Last event.
     Done(Box<Finish>),
     /// The request or the response failed. Last event. Blocks received so far stand.
@@ -172,7 +201,13 @@ impl StreamError {
 
     /// An error without HTTP facts.
     pub fn new(kind: StreamErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), status: None, retry_after_ms: None, request_id: None }
+        Self {
+            kind,
+            message: message.into(),
+            status: None,
+            retry_after_ms: None,
+            request_id: None,
+        }
     }
 }
 
@@ -180,13 +215,29 @@ impl Finish {
     /// The end of a response that failed with `error` after `usage` tokens.
     pub fn failed(error: StreamError, usage: Usage) -> Self {
         let aborted = error.kind == StreamErrorKind::Aborted;
-        let stop_reason = if aborted { StopReason::Aborted } else { StopReason::Error };
-        Self { stop_reason, usage, response_id: None, response_model: None, error: Some(error) }
+        let stop_reason = if aborted {
+            StopReason::Aborted
+        } else {
+            StopReason::Error
+        };
+        Self {
+            stop_reason,
+            usage,
+            response_id: None,
+            response_model: None,
+            error: Some(error),
+        }
     }
 
     /// The end of a response that is complete.
     pub fn done(stop_reason: StopReason, usage: Usage) -> Self {
-        Self { stop_reason, usage, response_id: None, response_model: None, error: None }
+        Self {
+            stop_reason,
+            usage,
+            response_id: None,
+            response_model: None,
+            error: None,
+        }
     }
 }
 
@@ -226,10 +277,19 @@ impl AssistantMessage {
     pub fn apply(&mut self, event: &StreamEvent) {
         match event {
             StreamEvent::Start => {}
-            StreamEvent::TextStart { .. } => self.content.push(Content::Text(TextContent::default())),
-            StreamEvent::ThinkingStart { .. } => self.content.push(Content::Thinking(ThinkingContent::default())),
+            StreamEvent::TextStart { .. } => {
+                self.content.push(Content::Text(TextContent::default()))
+            }
+            StreamEvent::ThinkingStart { .. } => self
+                .content
+                .push(Content::Thinking(ThinkingContent::default())),
             StreamEvent::ToolCallStart { id, name, .. } => {
-                self.content.push(Content::ToolCall(ToolCall { id: id.clone(), name: name.clone(), open: true, ..ToolCall::default() }));
+                self.content.push(Content::ToolCall(ToolCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    open: true,
+                    ..ToolCall::default()
+                }));
             }
             StreamEvent::TextDelta { index, delta } => self.extend(*index, delta),
             StreamEvent::ThinkingDelta { index, delta } => self.extend(*index, delta),
@@ -304,35 +364,77 @@ mod tests {
         let message = apply(&[
             StreamEvent::Start,
             StreamEvent::ThinkingStart { index: 0 },
-            StreamEvent::ThinkingDelta { index: 0, delta: "hm".into() },
-            StreamEvent::ThinkingEnd { index: 0, signature: Some("sig".into()) },
+            StreamEvent::ThinkingDelta {
+                index: 0,
+                delta: "hm".into(),
+            },
+            StreamEvent::ThinkingEnd {
+                index: 0,
+                signature: Some("sig".into()),
+            },
             StreamEvent::TextStart { index: 1 },
-            StreamEvent::TextDelta { index: 1, delta: "a".into() },
-            StreamEvent::TextDelta { index: 1, delta: "b".into() },
-            StreamEvent::TextEnd { index: 1, signature: None },
+            StreamEvent::TextDelta {
+                index: 1,
+                delta: "a".into(),
+            },
+            StreamEvent::TextDelta {
+                index: 1,
+                delta: "b".into(),
+            },
+            StreamEvent::TextEnd {
+                index: 1,
+                signature: None,
+            },
             StreamEvent::Done(Box::new(Finish::done(StopReason::Stop, Usage::default()))),
         ]);
         assert_eq!(crate::content::joined_text(&message.content), "ab");
-        let Content::Thinking(thinking) = &message.content[0] else { panic!("no thinking") };
-        assert_eq!((thinking.thinking.as_str(), thinking.thinking_signature.as_deref()), ("hm", Some("sig")));
+        let Content::Thinking(thinking) = &message.content[0] else {
+            panic!("no thinking")
+        };
+        assert_eq!(
+            (
+                thinking.thinking.as_str(),
+                thinking.thinking_signature.as_deref()
+            ),
+            ("hm", Some("sig"))
+        );
     }
 
     #[test]
     fn a_call_cut_off_in_its_arguments_is_marked_as_not_executable() {
         let message = apply(&[
-            StreamEvent::ToolCallStart { index: 0, id: "c".into(), name: "bash".into() },
-            StreamEvent::ToolCallDelta { index: 0, delta: r#"{"command":"rm -r bui"#.into() },
+            StreamEvent::ToolCallStart {
+                index: 0,
+                id: "c".into(),
+                name: "bash".into(),
+            },
+            StreamEvent::ToolCallDelta {
+                index: 0,
+                delta: r#"{"command":"rm -r bui"#.into(),
+            },
             StreamEvent::failure(StreamError::new(StreamErrorKind::Incomplete, "cut")),
         ]);
         let call = message.tool_calls().next().unwrap();
-        assert_eq!(call.raw_arguments.as_deref(), Some(r#"{"command":"rm -r bui"#));
+        assert_eq!(
+            call.raw_arguments.as_deref(),
+            Some(r#"{"command":"rm -r bui"#)
+        );
         assert!(call.arguments.is_empty());
         assert!(message.failed());
     }
 
     #[test]
     fn events_for_blocks_that_do_not_exist_change_nothing() {
-        let message = apply(&[StreamEvent::TextDelta { index: 7, delta: "x".into() }, StreamEvent::ThinkingEnd { index: 0, signature: None }]);
+        let message = apply(&[
+            StreamEvent::TextDelta {
+                index: 7,
+                delta: "x".into(),
+            },
+            StreamEvent::ThinkingEnd {
+                index: 0,
+                signature: None,
+            },
+        ]);
         assert!(message.content.is_empty());
     }
 }

@@ -32,7 +32,10 @@ pub struct ToolOutput {
 impl ToolOutput {
     /// Output of one text block without details.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Content::text(text)], ..Self::default() }
+        Self {
+            content: vec![Content::text(text)],
+            ..Self::default()
+        }
     }
 
     /// The same output with `details`.

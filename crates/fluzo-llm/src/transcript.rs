@@ -81,13 +81,20 @@ impl Transcript {
         for (index, message) in messages.iter().enumerate() {
             match &**message {
                 Message::User(_) => open.close()?,
-                Message::Assistant(assistant) if assistant.failed() => return Err(TranscriptError::FailedResponse { index }),
+                Message::Assistant(assistant) if assistant.failed() => {
+                    return Err(TranscriptError::FailedResponse { index });
+                }
                 Message::Assistant(assistant) => {
                     open.close()?;
                     open.ask(index, assistant)?;
                 }
                 Message::ToolResult(result) => open.answer(index, result)?,
-                other => return Err(TranscriptError::Role { index, role: other.role().to_owned() }),
+                other => {
+                    return Err(TranscriptError::Role {
+                        index,
+                        role: other.role().to_owned(),
+                    });
+                }
             }
         }
         open.close()?;
@@ -104,7 +111,13 @@ impl Transcript {
         match Self::new(mended) {
             Ok(transcript) => transcript,
             // `mend` leaves nothing to find. Were it wrong, the safe rest is what the user said.
-            Err(_) => Self(messages.iter().filter(|m| matches!(***m, Message::User(_))).cloned().collect()),
+            Err(_) => Self(
+                messages
+                    .iter()
+                    .filter(|m| matches!(***m, Message::User(_)))
+                    .cloned()
+                    .collect(),
+            ),
         }
     }
 
@@ -140,7 +153,10 @@ impl OpenCalls {
         self.index = index;
         for call in assistant.tool_calls() {
             if self.ids.contains(&call.id) {
-                return Err(TranscriptError::DuplicateCall { index, id: call.id.clone() });
+                return Err(TranscriptError::DuplicateCall {
+                    index,
+                    id: call.id.clone(),
+                });
             }
             self.ids.push(call.id.clone());
         }
@@ -150,7 +166,10 @@ impl OpenCalls {
     fn answer(&mut self, index: usize, result: &ToolResultMessage) -> Result<(), TranscriptError> {
         let id = &result.tool_call_id;
         let at = self.ids.iter().position(|open| open == id);
-        let at = at.ok_or_else(|| TranscriptError::OrphanResult { index, id: id.clone() })?;
+        let at = at.ok_or_else(|| TranscriptError::OrphanResult {
+            index,
+            id: id.clone(),
+        })?;
         self.ids.remove(at);
         Ok(())
     }
@@ -158,7 +177,10 @@ impl OpenCalls {
     fn close(&self) -> Result<(), TranscriptError> {
         match self.ids.first() {
             None => Ok(()),
-            Some(id) => Err(TranscriptError::MissingResult { index: self.index, id: id.clone() }),
+            Some(id) => Err(TranscriptError::MissingResult {
+                index: self.index,
+                id: id.clone(),
+            }),
         }
     }
 }
@@ -179,7 +201,10 @@ fn mend(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
                 answer_open(&mut out, &mut open);
                 if !assistant.failed() && !is_blank(assistant) {
                     let message = without_duplicate_calls(message);
-                    let calls = message.as_assistant().into_iter().flat_map(AssistantMessage::tool_calls);
+                    let calls = message
+                        .as_assistant()
+                        .into_iter()
+                        .flat_map(AssistantMessage::tool_calls);
                     open.extend(calls.map(|call| (call.id.clone(), call.name.clone())));
                     out.push(message);
                 }
@@ -197,16 +222,23 @@ fn mend(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
 fn is_blank(assistant: &AssistantMessage) -> bool {
     assistant.content.iter().all(|block| match block {
         Content::Text(text) => text.text.is_empty(),
-        Content::Thinking(thinking) => thinking.thinking.is_empty() && thinking.thinking_signature.is_none(),
+        Content::Thinking(thinking) => {
+            thinking.thinking.is_empty() && thinking.thinking_signature.is_none()
+        }
         Content::Unknown(_) => true,
         Content::ToolCall(_) | Content::Image(_) => false,
     })
 }
 
 fn without_duplicate_calls(message: Arc<Message>) -> Arc<Message> {
-    let Some(assistant) = message.as_assistant() else { return message };
+    let Some(assistant) = message.as_assistant() else {
+        return message;
+    };
     let mut seen = HashSet::new();
-    if assistant.tool_calls().all(|call| seen.insert(call.id.as_str())) {
+    if assistant
+        .tool_calls()
+        .all(|call| seen.insert(call.id.as_str()))
+    {
         return message;
     }
     let mut copy = assistant.clone();
@@ -220,7 +252,10 @@ fn without_duplicate_calls(message: Arc<Message>) -> Arc<Message> {
 
 fn answer_open(out: &mut Vec<Arc<Message>>, open: &mut Vec<(String, String)>) {
     let timestamp = out.last().map_or(0, |m| timestamp(m));
-    out.extend(open.drain(..).map(|(id, name)| Arc::new(missing_result(id, name, NO_RESULT, timestamp))));
+    out.extend(
+        open.drain(..)
+            .map(|(id, name)| Arc::new(missing_result(id, name, NO_RESULT, timestamp))),
+    );
 }
 
 /// An error result that stands for one that is missing.
@@ -263,7 +298,10 @@ mod tests {
                 'a' => assistant(vec![Content::text("a")], StopReason::Stop),
                 'e' => assistant(vec![], StopReason::Stop),
                 'x' => assistant(vec![call('q')], StopReason::Error),
-                'A' => assistant(chars.by_ref().take_while(|c| *c != ';').map(call).collect(), StopReason::ToolUse),
+                'A' => assistant(
+                    chars.by_ref().take_while(|c| *c != ';').map(call).collect(),
+                    StopReason::ToolUse,
+                ),
                 'R' => missing_result(chars.next().unwrap_or('?').to_string(), "t".into(), "r", 1),
                 other => panic!("{other}"),
             }));
@@ -272,7 +310,11 @@ mod tests {
     }
 
     fn call(id: char) -> Content {
-        Content::ToolCall(ToolCall { id: id.to_string(), name: "t".into(), ..ToolCall::default() })
+        Content::ToolCall(ToolCall {
+            id: id.to_string(),
+            name: "t".into(),
+            ..ToolCall::default()
+        })
     }
 
     fn assistant(content: Vec<Content>, stop_reason: StopReason) -> Message {
@@ -287,7 +329,11 @@ mod tests {
             ModelMessage::User(_) => "u".to_owned(),
             ModelMessage::Assistant(a) => {
                 let calls: String = a.tool_calls().map(|c| c.id.clone()).collect();
-                if calls.is_empty() { "a".to_owned() } else { format!("A{calls};") }
+                if calls.is_empty() {
+                    "a".to_owned()
+                } else {
+                    format!("A{calls};")
+                }
             }
             ModelMessage::ToolResult(r) => {
                 let stand_in = r.content.first().and_then(Content::as_text) == Some(NO_RESULT);
@@ -323,7 +369,11 @@ mod tests {
             ("uAb;eRb", "uAb;!b"),
         ];
         for (script, expected) in rows {
-            assert_eq!(shape(&Transcript::from_context(&history(script))), expected, "{script}");
+            assert_eq!(
+                shape(&Transcript::from_context(&history(script))),
+                expected,
+                "{script}"
+            );
         }
     }
 

@@ -79,7 +79,12 @@ mod tests {
 
     #[test]
     fn json_has_pi_fields_and_whole_numbers_without_fraction() {
-        let json = serde_json::to_string(&Usage { input: 3, total_tokens: 3, ..Usage::default() }).unwrap();
+        let json = serde_json::to_string(&Usage {
+            input: 3,
+            total_tokens: 3,
+            ..Usage::default()
+        })
+        .unwrap();
         assert_eq!(
             json,
             r#"{"input":3,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":3,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}"#
@@ -88,8 +93,18 @@ mod tests {
 
     #[test]
     fn cost_is_tokens_times_price_per_million() {
-        let mut usage = Usage { input: 1_000_000, output: 500_000, cache_read: 10, ..Usage::default() };
-        usage.price(&Prices { input: 2.0, output: 8.0, cache_read: 0.5, cache_write: 1.0 });
+        let mut usage = Usage {
+            input: 1_000_000,
+            output: 500_000,
+            cache_read: 10,
+            ..Usage::default()
+        };
+        usage.price(&Prices {
+            input: 2.0,
+            output: 8.0,
+            cache_read: 0.5,
+            cache_write: 1.0,
+        });
         assert!((usage.cost.total - 6.000_005).abs() < 1e-9);
     }
 }

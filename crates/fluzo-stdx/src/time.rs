@@ -7,7 +7,11 @@ use jiff::Timestamp;
 /// A value outside the representable range is clamped to it.
 pub fn iso_utc(unix_ms: i64) -> String {
     let limit = |ms: i64| Timestamp::from_millisecond(ms).ok();
-    let time = limit(unix_ms).unwrap_or(if unix_ms < 0 { Timestamp::MIN } else { Timestamp::MAX });
+    let time = limit(unix_ms).unwrap_or(if unix_ms < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    });
     format!("{time:.3}")
 }
 

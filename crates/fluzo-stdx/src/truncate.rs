@@ -67,7 +67,11 @@ pub fn truncate_head(text: &str, limits: TextLimits) -> Truncation {
         if kept == limits.max_lines {
             break;
         }
-        let next = if kept == 0 { line.len() } else { end + 1 + line.len() };
+        let next = if kept == 0 {
+            line.len()
+        } else {
+            end + 1 + line.len()
+        };
         if next > limits.max_bytes {
             by = TruncatedBy::Bytes;
             break;
@@ -91,7 +95,11 @@ pub fn truncate_tail(text: &str, limits: TextLimits) -> Truncation {
         if kept == limits.max_lines {
             break;
         }
-        let begin = if kept == 0 { body.len() - line.len() } else { start - 1 - line.len() };
+        let begin = if kept == 0 {
+            body.len() - line.len()
+        } else {
+            start - 1 - line.len()
+        };
         if body.len() - begin > limits.max_bytes {
             by = TruncatedBy::Bytes;
             break;
@@ -133,7 +141,8 @@ impl Truncation {
 
 fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     let body = text.strip_suffix('\n').unwrap_or(text);
-    body.split('\n').take(if text.is_empty() { 0 } else { usize::MAX })
+    body.split('\n')
+        .take(if text.is_empty() { 0 } else { usize::MAX })
 }
 
 fn fits(text: &str, lines: usize, limits: TextLimits) -> Option<Truncation> {
@@ -153,7 +162,14 @@ fn fits(text: &str, lines: usize, limits: TextLimits) -> Option<Truncation> {
     })
 }
 
-fn cut(text: &str, kept: &str, lines: usize, total: usize, by: TruncatedBy, limits: TextLimits) -> Truncation {
+fn cut(
+    text: &str,
+    kept: &str,
+    lines: usize,
+    total: usize,
+    by: TruncatedBy,
+    limits: TextLimits,
+) -> Truncation {
     Truncation {
         content: kept.to_owned(),
         truncated: true,
@@ -181,13 +197,19 @@ mod tests {
     use super::*;
 
     fn limits(max_lines: usize, max_bytes: usize) -> TextLimits {
-        TextLimits { max_lines, max_bytes }
+        TextLimits {
+            max_lines,
+            max_bytes,
+        }
     }
 
     #[test]
     fn text_within_both_limits_is_unchanged() {
         let t = truncate_head("a\nb\n", limits(2, 4));
-        assert_eq!((t.content.as_str(), t.truncated, t.total_lines), ("a\nb\n", false, 2));
+        assert_eq!(
+            (t.content.as_str(), t.truncated, t.total_lines),
+            ("a\nb\n", false, 2)
+        );
     }
 
     #[test]
@@ -199,7 +221,11 @@ mod tests {
         ];
         for &(text, lines, bytes, kept, by) in rows {
             let t = truncate_head(text, limits(lines, bytes));
-            assert_eq!((t.content.as_str(), t.truncated_by), (kept, Some(by)), "{text:?}");
+            assert_eq!(
+                (t.content.as_str(), t.truncated_by),
+                (kept, Some(by)),
+                "{text:?}"
+            );
         }
     }
 
@@ -212,9 +238,15 @@ mod tests {
     #[test]
     fn tail_keeps_whole_lines() {
         let t = truncate_tail("a\nb\nc\n", limits(2, 100));
-        assert_eq!((t.content.as_str(), t.output_lines, t.total_lines), ("b\nc", 2, 3));
+        assert_eq!(
+            (t.content.as_str(), t.output_lines, t.total_lines),
+            ("b\nc", 2, 3)
+        );
         let t = truncate_tail("aaa\nbbb\nccc", limits(9, 7));
-        assert_eq!((t.content.as_str(), t.truncated_by), ("bbb\nccc", Some(TruncatedBy::Bytes)));
+        assert_eq!(
+            (t.content.as_str(), t.truncated_by),
+            ("bbb\nccc", Some(TruncatedBy::Bytes))
+        );
     }
 
     #[test]

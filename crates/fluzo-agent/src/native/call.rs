@@ -1,0 +1,172 @@
+//! One tool call: prepared, validated, judged, run, finished.
+
+use std::sync::Arc;
+
+use fluzo_llm::{AbortSignal, Content, Message, ToolCall, ToolOutput, ToolResultMessage};
+use serde_json::Value;
+
+use super::Shared;
+use super::run::Running;
+use crate::{
+    AfterToolCall, BeforeToolCall, Halt, Judgement, Permit, Tool, ToolCallInfo, ToolContext,
+    ToolFailure, UpdateSink, schema,
+};
+
+const ABORTED: &str = "Operation aborted";
+const BLOCKED: &str = "Tool execution was blocked";
+
+/// What a call came to.
+pub(super) struct Finished {
+    pub(super) output: ToolOutput,
+    pub(super) is_error: bool,
+}
+
+/// A call that may run.
+pub(super) struct Ready {
+    permit: Permit,
+    arguments: Value,
+}
+
+impl Finished {
+    pub(super) fn error(text: impl Into<String>) -> Self {
+        let output = ToolOutput::text(text).with_details(Value::Object(serde_json::Map::new()));
+        Self {
+            output,
+            is_error: true,
+        }
+    }
+
+    /// The result message for `call`.
+    pub(super) fn message(&self, call: &ToolCall, timestamp: i64) -> Message {
+        Message::ToolResult(ToolResultMessage {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content: self.output.content.clone(),
+            details: self.output.details.clone(),
+            is_error: self.is_error,
+            timestamp,
+            extra: serde_json::Map::new(),
+        })
+    }
+}
+
+/// Everything up to the permit. `Err` is the result of a call that does not run.
+pub(super) async fn preflight(running: &Running, call: &ToolCall) -> Result<Ready, Finished> {
+    if running.abort.is_cancelled() {
+        return Err(Finished::error(ABORTED));
+    }
+    let tool = running.context.tools.find(&call.name);
+    let tool = tool.ok_or_else(|| Finished::error(format!("Tool {} not found", call.name)))?;
+    let arguments = hooked(running, call, &*tool, arguments(call, &*tool)?).await?;
+    if running.abort.is_cancelled() {
+        return Err(Finished::error(ABORTED));
+    }
+    let permit = permit(running, tool, call, arguments.clone()).await?;
+    Ok(Ready { permit, arguments })
+}
+
+fn arguments(call: &ToolCall, tool: &dyn Tool) -> Result<Value, Finished> {
+    if let Some(raw) = &call.raw_arguments {
+        return Err(Finished::error(unusable(&call.name, raw)));
+    }
+    let prepared = tool.prepare_arguments(Value::Object(call.arguments.clone()));
+    let prepared = prepared.map_err(|e| Finished::error(e.message))?;
+    validated(tool, prepared)
+}
+
+fn validated(tool: &dyn Tool, arguments: Value) -> Result<Value, Finished> {
+    let spec = tool.spec();
+    schema::validate(&spec.name, &spec.parameters, arguments).map_err(Finished::error)
+}
+
+/// The model cannot see what it sent, so the message shows the beginning of it.
+fn unusable(tool: &str, raw: &str) -> String {
+    let shown: String = raw.chars().take(200).collect();
+    let more = if shown.len() < raw.len() { "…" } else { "" };
+    format!(
+        "The arguments of this call of \"{tool}\" are not a complete JSON object, so it was not executed. Send the call again with complete arguments.\n\nReceived:\n{shown}{more}"
+    )
+}
+
+/// The before hook; arguments it replaces are validated again.
+async fn hooked(
+    running: &Running,
+    call: &ToolCall,
+    tool: &dyn Tool,
+    arguments: Value,
+) -> Result<Value, Finished> {
+    let info = ToolCallInfo {
+        call_id: &call.id,
+        tool: &call.name,
+        arguments: &arguments,
+    };
+    match running.shared.hooks.before_tool_call(info).await {
+        BeforeToolCall::Proceed => Ok(arguments),
+        BeforeToolCall::Replace(other) => validated(tool, other),
+        BeforeToolCall::Block { reason } => Err(Finished::error(
+            reason.unwrap_or_else(|| BLOCKED.to_owned()),
+        )),
+    }
+}
+
+async fn permit(
+    running: &Running,
+    tool: Arc<dyn Tool>,
+    call: &ToolCall,
+    arguments: Value,
+) -> Result<Permit, Finished> {
+    match running.shared.gate.judge(tool, call.id.clone(), arguments) {
+        Judgement::Allowed(permit) => Ok(permit),
+        Judgement::Denied { reason } => Err(Finished::error(reason)),
+        Judgement::Ask(pending) => {
+            let answer = running.shared.effects.human.ask(pending.question()).await;
+            pending.answer(answer).map_err(Finished::error)
+        }
+    }
+}
+
+/// Runs a permitted call and finishes its result.
+pub(super) async fn execute(
+    shared: Arc<Shared>,
+    call: ToolCall,
+    ready: Ready,
+    abort: AbortSignal,
+    updates: UpdateSink,
+) -> Result<Finished, Halt> {
+    let context = ToolContext { abort, updates };
+    let finished = match shared.effects.tools.run(ready.permit, context).await {
+        Ok(output) => Finished {
+            output,
+            is_error: false,
+        },
+        Err(ToolFailure::Halt(halt)) => return Err(halt),
+        Err(ToolFailure::Tool(error)) => {
+            let mut finished = Finished::error(error.message);
+            finished.output.details = error.details.or(finished.output.details);
+            finished
+        }
+    };
+    let info = ToolCallInfo {
+        call_id: &call.id,
+        tool: &call.name,
+        arguments: &ready.arguments,
+    };
+    let change = shared
+        .hooks
+        .after_tool_call(info, &finished.output, finished.is_error)
+        .await;
+    Ok(changed(finished, change))
+}
+
+fn changed(mut finished: Finished, change: AfterToolCall) -> Finished {
+    let set = |content: Option<Vec<Content>>, to: &mut Vec<Content>| {
+        if let Some(content) = content {
+            *to = content;
+        }
+    };
+    set(change.content, &mut finished.output.content);
+    finished.output.details = change.details.or(finished.output.details);
+    finished.output.terminate = change.terminate.unwrap_or(finished.output.terminate);
+    finished.is_error = change.is_error.unwrap_or(finished.is_error);
+    finished
+}

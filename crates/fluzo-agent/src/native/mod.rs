@@ -1,0 +1,197 @@
+//! The native agent: Fluzo's own loop behind [`Agent`].
+
+mod batch;
+mod call;
+mod response;
+mod run;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fluzo_llm::{AbortSignal, BoxFuture, Message, StateCell};
+use tokio::sync::Notify;
+
+use crate::queue::Queues;
+use crate::{
+    Agent, Effects, ExecutionMode, Gate, Hooks, Input, Listener, Listeners, QueueMode,
+    QueueSnapshot, Run, RunSpec, StartError, Subscription,
+};
+
+/// What stays the same over the runs of an agent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AgentOptions {
+    /// How much of the steering queue one poll takes.
+    pub steering: QueueMode,
+    /// How much of the follow-up queue one poll takes.
+    pub follow_up: QueueMode,
+    /// Whether tool calls of one response run side by side.
+    pub execution: ExecutionMode,
+}
+
+/// An agent that runs the loop in this process.
+pub struct NativeAgent {
+    shared: Arc<Shared>,
+}
+
+/// What an agent and its active run share.
+pub(crate) struct Shared {
+    pub(crate) effects: Effects,
+    pub(crate) gate: Gate,
+    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) options: AgentOptions,
+    pub(crate) state: StateCell,
+    pub(crate) listeners: Listeners,
+    pub(crate) queues: Queues,
+    active: Mutex<Option<AbortSignal>>,
+    settled: Notify,
+}
+
+impl NativeAgent {
+    /// An idle agent.
+    pub fn new(effects: Effects, gate: Gate, hooks: Arc<dyn Hooks>, options: AgentOptions) -> Self {
+        let shared = Shared {
+            effects,
+            gate,
+            hooks,
+            options,
+            state: StateCell::default(),
+            listeners: Listeners::default(),
+            queues: Queues::new(options.steering, options.follow_up),
+            active: Mutex::new(None),
+            settled: Notify::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    fn launch(
+        &self,
+        spec: RunSpec,
+        opening: run::Opening,
+        busy: StartError,
+    ) -> Result<Run, StartError> {
+        let claim = Claim::take(&self.shared).ok_or(busy)?;
+        self.shared.state.change(|state| {
+            state.messages.clone_from(&spec.context.messages);
+            state.is_streaming = true;
+            state.error_message = None;
+        });
+        Ok(Run::new(run::drive(claim, spec, opening)))
+    }
+}
+
+/// The exclusive right to run. Dropping it leaves the agent idle.
+pub(crate) struct Claim {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) abort: AbortSignal,
+}
+
+impl Claim {
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let mut active = shared.active();
+        if active.is_some() {
+            return None;
+        }
+        let abort = AbortSignal::new();
+        *active = Some(abort.clone());
+        Some(Self {
+            shared: Arc::clone(shared),
+            abort,
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // A run that is dropped must also stop what it left behind, such as a request.
+        self.abort.cancel();
+        self.shared.state.change(fluzo_llm::AgentState::settle);
+        *self.shared.active() = None;
+        self.shared.settled.notify_waiters();
+    }
+}
+
+impl Shared {
+    fn active(&self) -> std::sync::MutexGuard<'_, Option<AbortSignal>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Agent for NativeAgent {
+    fn start(&self, spec: RunSpec) -> Result<Run, StartError> {
+        self.launch(
+            spec,
+            run::Opening::Prompt {
+                skip_first_poll: false,
+            },
+            StartError::Busy,
+        )
+    }
+
+    fn resume(&self, mut spec: RunSpec) -> Result<Run, StartError> {
+        if self.shared.active().is_some() {
+            return Err(StartError::BusyContinue);
+        }
+        let last = spec
+            .context
+            .messages
+            .last()
+            .ok_or(StartError::NothingToContinue)?;
+        let opening = if matches!(**last, Message::Assistant(_)) {
+            let steering = self.shared.queues.poll_steering();
+            let skip_first_poll = !steering.is_empty();
+            spec.prompt = if skip_first_poll {
+                steering
+            } else {
+                self.shared.queues.poll_follow_up()
+            };
+            if spec.prompt.is_empty() {
+                return Err(StartError::ContinueFromAssistant);
+            }
+            run::Opening::Prompt { skip_first_poll }
+        } else {
+            run::Opening::Continue
+        };
+        self.launch(spec, opening, StartError::BusyContinue)
+    }
+
+    fn send(&self, input: Input) {
+        self.shared.queues.push(input);
+    }
+
+    fn cancel(&self) {
+        if let Some(abort) = &*self.shared.active() {
+            abort.cancel();
+        }
+    }
+
+    fn queued(&self) -> QueueSnapshot {
+        self.shared.queues.snapshot()
+    }
+
+    fn clear_queues(&self) -> QueueSnapshot {
+        self.shared.queues.clear()
+    }
+
+    fn state(&self) -> &StateCell {
+        &self.shared.state
+    }
+
+    fn subscribe(&self, listener: Arc<dyn Listener>) -> Subscription {
+        self.shared.listeners.add(listener)
+    }
+
+    fn idle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            loop {
+                let settled = self.shared.settled.notified();
+                tokio::pin!(settled);
+                settled.as_mut().enable();
+                if self.shared.active().is_none() {
+                    return;
+                }
+                settled.await;
+            }
+        })
+    }
+}
