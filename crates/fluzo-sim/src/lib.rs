@@ -1,1 +1,118 @@
-//! A scripted provider server that is strict about what it accepts.
+//! A provider server on loopback that plays a script and is strict about what it accepts.
+//!
+//! It speaks the part of the OpenAI-compatible API that Fluzo uses: `POST /v1/chat/completions`, streaming or not, and
+//! `GET /v1/models`. It is the independent judge of our client code and therefore shares no line with it. It runs no tools
+//! and touches no files.
+//!
+//! A [`Scenario`] lists the models that exist and the steps that are played, strictly in order. Each request is checked first:
+//! its HTTP framing, its JSON, its parameters and its history ([`check_history`]), then the [`RequestExpectation`] of the next
+//! step. What breaks a rule gets status 400 (404 and 405 for wrong paths and methods) with an error body in OpenAI's form, is
+//! recorded as a [`Violation`], and plays no step; a step that scripts a fault excuses nothing. [`Simulator::finish`] gives the
+//! [`Verdict`]: passed means that no rule was broken and every step was played.
+//!
+//! Replies hold the content ([`Body`]) and how its bytes travel ([`Delivery`]): split anywhere, held back until
+//! [`Simulator::release_stall`], cut off, with comments, a byte-order mark or other line ends. Nothing in it uses a timer.
+//!
+//! # Scenario files
+//!
+//! Unknown keys are refused, everything that is left out has the default stated at its field.
+//!
+//! ```
+//! let scenario = fluzo_sim::Scenario::from_json(r##"{
+//!   "version": 1,
+//!   "name": "read-then-answer",
+//!   "description": "One tool call in fragments, then an answer that breaks off.",
+//!   "models": [{"id": "sim-1"}, {"id": "sim-vision", "images": true}],
+//!   "steps": [
+//!     {
+//!       "expect": {
+//!         "stream": true,
+//!         "last_user_contains": "what does notes.txt say",
+//!         "tools": ["read"],
+//!         "headers": {"authorization": {"equals": "Bearer test-key"}, "cookie": "absent"},
+//!         "body": {"/stream_options/include_usage": true},
+//!         "body_lacks": ["/max_tokens"]
+//!       },
+//!       "reply": {
+//!         "body": {"completion": {
+//!           "thinking": "I should look.",
+//!           "text": "Let me look.",
+//!           "pieces": {"chars": 4},
+//!           "tool_calls": [
+//!             {"id": "call_1", "name": "read", "arguments": {"path": "notes.txt"}},
+//!             {"id": "call_2", "name": "read", "arguments": "{\"path\": \"cut o"}
+//!           ],
+//!           "fragmenting": {"bytes": 5, "order": "interleaved", "index": true, "id": "every"},
+//!           "usage": {"prompt_tokens": 120, "completion_tokens": 30, "cached_tokens": 100},
+//!           "usage_at": "with_finish"
+//!         }},
+//!         "delivery": {"writes": {"bytes": 1}, "line_end": "cr_lf", "comments": [" ping"]}
+//!       }
+//!     },
+//!     {
+//!       "expect": {"tool_result_contains": ["buy milk"]},
+//!       "reply": {
+//!         "status": 503,
+//!         "headers": {"retry-after": "2"},
+//!         "body": {"json": {"error": {"message": "overloaded"}}}
+//!       }
+//!     },
+//!     {
+//!       "reply": {
+//!         "body": {"completion": {"text": "It says: buy milk.", "finish_reason": "absent", "done": false}},
+//!         "delivery": {"stall": {"after": "It says"}, "cut_off": {"after": "buy"}}
+//!       }
+//!     },
+//!     {"endpoint": "models", "reply": {"body": {"raw": {"content_type": "text/html", "text": "<h1>down</h1>"}}}}
+//!   ],
+//!   "expect": {"max_connections": 1, "max_overlap": 1, "steps_may_remain": false}
+//! }"##)?;
+//! assert_eq!(scenario.steps.len(), 4);
+//! # Ok::<(), fluzo_sim::ScenarioError>(())
+//! ```
+//!
+//! # In a program
+//!
+//! The simulator has its own thread, so that any caller can use it.
+//!
+//! ```
+//! use fluzo_sim::{Reply, Scenario, Simulator, ToolCall};
+//!
+//! let scenario = Scenario::new("demo")
+//!     .model("sim-1")
+//!     .step(Reply::calls([ToolCall::new("call_1", "bash", serde_json::json!({"command": "true"}))]))
+//!     .step(Reply::text("done"))
+//!     .max_connections(1);
+//! let simulator = Simulator::start(scenario)?;
+//! let _configure_this = simulator.base_url();
+//! let verdict = simulator.finish();
+//! assert!(!verdict.passed); // nobody came, both steps remain
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod answer;
+mod expectation;
+mod history;
+mod http;
+mod judge;
+mod poisoned;
+mod render;
+mod reply;
+mod rules;
+mod scenario;
+mod server;
+mod simulator;
+mod verdict;
+
+pub use history::{ModelCapabilities, check_history};
+pub use poisoned::Listener;
+pub use reply::{
+    Body, Completion, Delivery, FinishReason, FragmentOrder, Fragmenting, IdPlacement, LineEnd,
+    Pieces, Point, Reply, ToolCall, Transfer, Usage, UsagePlacement, Writes,
+};
+pub use scenario::{
+    Endpoint, HeaderCheck, Model, RequestExpectation, RunExpectation, Scenario, ScenarioError,
+    Step, VERSION,
+};
+pub use simulator::{Milestone, Simulator};
+pub use verdict::{Outcome, RecordedRequest, Verdict, Violation, ViolationKind};

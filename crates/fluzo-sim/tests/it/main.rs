@@ -1,0 +1,11 @@
+//! The simulator from outside: pure history rules, and raw sockets against the running server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod client;
+mod completions;
+mod connections;
+mod faults;
+mod history;
+mod poisoned;
+mod refusals;
+mod scenario;
