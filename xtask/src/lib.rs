@@ -19,6 +19,7 @@ pub mod owned;
 pub mod register;
 pub mod repo;
 pub mod sizes;
+pub mod supply;
 pub mod syntax;
 pub mod table;
 pub mod test_index;

@@ -13,13 +13,14 @@ use xtask::repo::{Repo, SourceFile};
 use xtask::table::Table;
 use xtask::test_index::TestIndex;
 use xtask::tripwire::Tripwire;
-use xtask::{Error, documents, layers, metadata, owned, register, sizes};
+use xtask::{Error, documents, layers, metadata, owned, register, sizes, supply};
 
 const HELP: &str = "usage: cargo xtask COMMAND
 
-  check             every check below; fails on the first finding's account
+  check             every check below; prints what it finds and fails
   layers            which crate knows which, and who owns which side door
   sizes [--check]   lines per crate, long files and functions
+  supply            banned crates and foreign sources in Cargo.lock
   register          write docs/conformance.tsv from docs/conformance.d/
   documents         tests that the register, README and other pages name
   test-command      the test command of README.md
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
 fn run(repo: &Repo, words: &[&str]) -> Result<Vec<String>, Error> {
     match words {
         ["check"] => Ok([
+            check_supply(repo)?,
             check_layers(repo)?,
             check_sizes(repo)?,
             check_documents(repo)?,
@@ -64,6 +66,7 @@ fn run(repo: &Repo, words: &[&str]) -> Result<Vec<String>, Error> {
             println!("{} rows in {}", register::write(repo)?, register::MERGED);
             Ok(Vec::new())
         }
+        ["supply"] => check_supply(repo),
         ["documents"] => check_documents(repo),
         ["test-command"] => {
             let readme = repo.read(documents::README)?;
@@ -99,6 +102,10 @@ fn check_layers(repo: &Repo) -> Result<Vec<String>, Error> {
     let mut findings = layers::check(&table, &metadata::packages(repo)?);
     findings.extend(owned::check(&table, &xtask::product_files(repo)?));
     Ok(findings)
+}
+
+fn check_supply(repo: &Repo) -> Result<Vec<String>, Error> {
+    supply::check(&repo.read(supply::LOCK)?, &repo.read(supply::RULES)?)
 }
 
 fn check_sizes(repo: &Repo) -> Result<Vec<String>, Error> {

@@ -21,9 +21,12 @@ pub struct SourceFile {
 }
 
 impl Repo {
-    /// The repository that this program was built from.
+    /// The repository that cargo runs this program or test in; without cargo, the one that it was
+    /// built from. Two checkouts may share a build folder, so the latter alone would not do.
     pub fn here() -> Self {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let running = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let manifest = running.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+        let manifest = manifest.as_path();
         Self {
             root: manifest.parent().unwrap_or(manifest).to_owned(),
         }

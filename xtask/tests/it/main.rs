@@ -10,6 +10,7 @@ mod owned;
 mod register;
 mod script;
 mod sizes;
+mod supply;
 mod tripwire;
 
 use xtask::metadata::{self, Package};
