@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn finds_documentation_tests() {
         let text = "//! Top.\n//! ```\n//! a\n//! ```\nmod gate {\n/// x\n/// ```compile_fail\n/// y\n/// ```\npub struct Permit;
-             /// ```text\n/// ```\nstruct Plain; impl<T: A> Gate<T> { /// ```\n /// ```\n fn judge() {} } }";
+             /// ```text\n/// ```\nstruct Plain; impl<T: A> Gate<T> { /// ```\n /// ```\n pub const unsafe fn judge() {} } }";
         check(
             text,
             &[

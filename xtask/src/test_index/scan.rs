@@ -110,6 +110,7 @@ impl<'a> Scan<'a> {
                 self.item(name, index);
                 return at + 2;
             }
+            ("const", Some("fn" | "unsafe" | "async" | "extern")) => {}
             ("struct" | "enum" | "union" | "type" | "const" | "static", Some(name)) => {
                 self.item(name, index);
             }
