@@ -69,8 +69,13 @@ pub enum SpillPolicy {
 
 impl ToolLimits {
     /// The limits of the open profile: 2000 lines, 128 KiB, 2000 characters.
-    pub const OPEN: Self =
-        Self { text: TextLimits { max_lines: 2000, max_bytes: 128 * 1024 }, grep_line: 2000 };
+    pub const OPEN: Self = Self {
+        text: TextLimits {
+            max_lines: 2000,
+            max_bytes: 128 * 1024,
+        },
+        grep_line: 2000,
+    };
 }
 
 impl SpillPolicy {

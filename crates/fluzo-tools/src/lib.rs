@@ -4,5 +4,6 @@
 //! their limits only as values handed in. Texts that the model sees are pi's.
 
 mod env;
+mod paths;
 
 pub use env::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};

@@ -1,0 +1,9 @@
+//! The tools from outside, through the gate, on real files.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods
+)]
+
+mod support;

@@ -1,0 +1,91 @@
+//! Runs a tool as the loop does: prepare, validate, judge, run.
+#![allow(dead_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fluzo_agent::{Gate, Judgement, Tool, ToolContext, ToolError, UpdateSink, schema};
+use fluzo_exec::{
+    Environment, LocalFileSystem, LocalProcesses, LocalProcessesConfig, LocalSearch,
+    LocalSearchConfig, PathLocks,
+};
+use fluzo_llm::{AbortSignal, ToolOutput, content::joined_text};
+use fluzo_policy::AllowAll;
+use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
+use serde_json::Value;
+
+/// What tools are handed, with `dir` as working folder and the limits of the open profile.
+pub fn env(dir: &Path) -> Arc<ToolEnv> {
+    Arc::new(plain_env(dir))
+}
+
+/// As [`env`], to be changed before it is shared.
+pub fn plain_env(dir: &Path) -> ToolEnv {
+    ToolEnv {
+        cwd: dir.to_path_buf(),
+        home: Some(dir.join("home")),
+        fs: Arc::new(LocalFileSystem),
+        search: Arc::new(LocalSearch::new(LocalSearchConfig {
+            threads: 0,
+            user_gitignore: false,
+        })),
+        processes: Arc::new(LocalProcesses::new(LocalProcessesConfig {
+            watcher_shell: None,
+        })),
+        locks: PathLocks::new(),
+        limits: ToolLimits::OPEN,
+        bash: BashEnvironment {
+            shell: "/bin/bash".into(),
+            prefix: None,
+            environment: Environment::Inherit {
+                set: Vec::new(),
+                path_prefix: None,
+            },
+            spill: SpillPolicy::File {
+                folder: dir.to_path_buf(),
+                max_bytes: SpillPolicy::OPEN_MAX_BYTES,
+            },
+        },
+        model_takes_images: AtomicBool::new(true),
+        resize_images: true,
+    }
+}
+
+/// One call of `tool` that nobody aborts.
+pub async fn call(tool: Arc<dyn Tool>, args: Value) -> Result<ToolOutput, ToolError> {
+    let context = ToolContext {
+        abort: AbortSignal::new(),
+        updates: UpdateSink::discarding(),
+    };
+    call_in(tool, args, context).await
+}
+
+/// One call of `tool` in `context`.
+pub async fn call_in(
+    tool: Arc<dyn Tool>,
+    args: Value,
+    context: ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let prepared = tool.prepare_arguments(args)?;
+    let spec = tool.spec();
+    let arguments =
+        schema::validate(&spec.name, &spec.parameters, prepared).map_err(ToolError::new)?;
+    match Gate::new(Arc::new(AllowAll)).judge(Arc::clone(&tool), "call".into(), arguments) {
+        Judgement::Allowed(permit) => permit.run(context).await,
+        _ => panic!("the open policy allows everything"),
+    }
+}
+
+/// The text of a successful call.
+pub fn text(output: &ToolOutput) -> String {
+    joined_text(&output.content)
+}
+
+/// The text of a call, whether it succeeded or not.
+pub fn text_of(result: &Result<ToolOutput, ToolError>) -> String {
+    match result {
+        Ok(output) => text(output),
+        Err(error) => format!("error: {}", error.message),
+    }
+}
