@@ -3,7 +3,7 @@
 //! Everything here blocks. Async callers hop to a worker thread with [`blocking`].
 
 use std::ffi::OsString;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// What an entry is once symbolic links are followed.
@@ -48,6 +48,14 @@ pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
+/// A new file for output that is too long to be shown. Writes go to it at once; nothing is buffered.
+pub struct SpillFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Takes the content.
+    pub writer: Box<dyn Write + Send>,
+}
+
 /// Access to files. Every method blocks and cannot be cancelled.
 pub trait FileSystem: Send + Sync {
     /// Facts about `path`, links followed.
@@ -86,6 +94,10 @@ pub trait FileSystem: Send + Sync {
 
     /// The absolute path with every link resolved; fails when `path` does not exist.
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Makes an empty file in `folder`, named `prefix`, sixteen random hexadecimal digits and `.log`. It did not exist
+    /// before, and nobody but its owner may read it. It is never removed here.
+    fn create_spill(&self, folder: &Path, prefix: &str) -> io::Result<SpillFile>;
 }
 
 /// Runs blocking work on tokio's worker threads.

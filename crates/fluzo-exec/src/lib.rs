@@ -21,7 +21,7 @@ mod watcher;
 
 pub use file_lock::{PathGuard, PathLocks};
 pub use fs::{
-    DirEntry, FileKind, FileMeta, FileSystem, ReadSeek, blocking, errno_name, errno_text,
+    DirEntry, FileKind, FileMeta, FileSystem, ReadSeek, SpillFile, blocking, errno_name, errno_text,
 };
 pub use local_fs::LocalFileSystem;
 pub use local_processes::{LocalProcesses, LocalProcessesConfig};
@@ -32,5 +32,5 @@ pub use process::{
 };
 pub use search::{
     FindQuery, FindReport, FoundPath, GrepLine, GrepLineKind, GrepQuery, GrepReport, IGNORED_BOUND,
-    SearchError, TreeSearch,
+    LINE_BOUND, SearchError, TreeSearch,
 };

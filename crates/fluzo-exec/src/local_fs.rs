@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, XattrFlags};
 
-use crate::fs::{DirEntry, FileKind, FileMeta, FileSystem, ReadSeek};
+use crate::fs::{DirEntry, FileKind, FileMeta, FileSystem, ReadSeek, SpillFile};
 
 /// Reaches every path the process may reach.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +50,22 @@ impl FileSystem for LocalFileSystem {
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
+    }
+
+    fn create_spill(&self, folder: &Path, prefix: &str) -> io::Result<SpillFile> {
+        let mut random = [0_u8; 8];
+        rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
+        let digits = u64::from_ne_bytes(random);
+        let path = folder.join(format!("{prefix}{digits:016x}.log"));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        Ok(SpillFile {
+            path,
+            writer: Box::new(file),
+        })
     }
 }
 
@@ -223,4 +239,39 @@ fn rewrite_in_place(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_regular(target, OpenOptions::new().write(true))?;
     file.write_all(bytes)?;
     file.set_len(bytes.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_spill_file_is_new_private_and_written_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = LocalFileSystem
+            .create_spill(folder.path(), "pi-bash-")
+            .unwrap();
+        let second = LocalFileSystem
+            .create_spill(folder.path(), "pi-bash-")
+            .unwrap();
+        first.writer.write_all(b"text").unwrap();
+        assert_eq!(fs::read(&first.path).unwrap(), b"text");
+        assert_ne!(first.path, second.path);
+        let mode = fs::metadata(&first.path).unwrap().mode() & 0o7777;
+        assert_eq!(mode, 0o600);
+        let name = first.path.file_name().unwrap().to_str().unwrap();
+        let digits = name.strip_prefix("pi-bash-").unwrap();
+        let digits = digits.strip_suffix(".log").unwrap();
+        assert!(digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()));
+    }
+
+    #[test]
+    fn a_spill_file_needs_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let failed = LocalFileSystem.create_spill(&missing, "x-").err().unwrap();
+        assert_eq!(failed.kind(), io::ErrorKind::NotFound);
+    }
 }
