@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{AgentEvent, AssistantMessage, Message, StreamEvent};
+use crate::{AgentEvent, AssistantMessage, Message, StreamError, StreamEvent};
 
 /// What the agent is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct AgentState {
     pub pending_tool_calls: Vec<String>,
     /// What went wrong in the last run.
     pub error_message: Option<String>,
+    /// The typed form of it, when a response failed.
+    pub error: Option<StreamError>,
 }
 
 impl AgentState {
@@ -66,6 +68,7 @@ impl AgentState {
             AgentEvent::AgentStart => {
                 self.is_streaming = true;
                 self.error_message = None;
+                self.error = None;
             }
             AgentEvent::MessageStart { message } => {
                 self.streaming_message = message.as_assistant().cloned();

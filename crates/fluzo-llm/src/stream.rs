@@ -247,6 +247,24 @@ impl StreamEvent {
         Self::Failed(Box::new(Finish::failed(error, Usage::default())))
     }
 
+    /// The name of the event in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::TextStart { .. } => "text_start",
+            Self::TextDelta { .. } => "text_delta",
+            Self::TextEnd { .. } => "text_end",
+            Self::ThinkingStart { .. } => "thinking_start",
+            Self::ThinkingDelta { .. } => "thinking_delta",
+            Self::ThinkingEnd { .. } => "thinking_end",
+            Self::ToolCallStart { .. } => "toolcall_start",
+            Self::ToolCallDelta { .. } => "toolcall_delta",
+            Self::ToolCallEnd { .. } => "toolcall_end",
+            Self::Done(_) => "done",
+            Self::Failed(_) => "error",
+        }
+    }
+
     /// Whether no event may follow.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Failed(_))

@@ -1,1 +1,14 @@
-//! Operations over the effects, journal, automatic and manual drive, spans.
+//! The run operation: an agent's run over effects that are recorded, traced and,
+//! in tests, driven by hand.
+//!
+//! [`compose`](compose::compose) fixes the order of the wrappers around the base
+//! effects; nothing else puts effects together.
+
+pub mod clock;
+pub mod compose;
+pub mod drive;
+pub mod journal;
+pub mod model;
+pub mod operation;
+pub mod retry;
+pub mod spans;

@@ -75,6 +75,7 @@ impl NativeAgent {
             state.messages.clone_from(&spec.context.messages);
             state.is_streaming = true;
             state.error_message = None;
+            state.error = None;
         });
         Ok(Run::new(run::drive(claim, spec, opening)))
     }

@@ -39,6 +39,7 @@ pub(super) async fn receive(
         receiver.read(running, stream).await
     };
     let message = receiver.finish(running, &finish).await;
+    running.shared.state.change(|state| state.error.clone_from(&finish.error));
     running.finish(Arc::clone(&message)).await?;
     Ok((message, finish.error))
 }

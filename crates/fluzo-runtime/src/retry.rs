@@ -1,0 +1,89 @@
+//! Whether and when a failed response is tried again. Pure.
+
+use std::time::Duration;
+
+use fluzo_llm::{StreamError, StreamErrorKind};
+
+/// When to try again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Whether at all.
+    pub enabled: bool,
+    /// Most attempts after the first.
+    pub max_retries: u32,
+    /// Wait before the first of them; doubled for each further one.
+    pub base_delay: Duration,
+    /// A server that asks for a longer wait than this is not waited for.
+    pub max_wait: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            max_retries: 3,
+            base_delay: Duration::from_millis(2000),
+            max_wait: Duration::from_mins(10),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// The wait before attempt number `attempt` (from 1) after `error`; `None` when
+    /// it is not tried again. A wait that the server asked for is obeyed.
+    pub fn delay(&self, attempt: u32, error: &StreamError) -> Option<Duration> {
+        if !self.enabled || attempt > self.max_retries || !is_transient(error.kind) {
+            return None;
+        }
+        let own = self
+            .base_delay
+            .saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
+        let asked = Duration::from_millis(error.retry_after_ms.unwrap_or(0));
+        (asked <= self.max_wait).then(|| own.max(asked))
+    }
+}
+
+fn is_transient(kind: StreamErrorKind) -> bool {
+    use StreamErrorKind::{Connect, Incomplete, RateLimit, Timeout, Transient};
+    matches!(kind, Connect | Incomplete | RateLimit | Timeout | Transient)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: StreamErrorKind, retry_after_ms: Option<u64>) -> StreamError {
+        StreamError {
+            retry_after_ms,
+            ..StreamError::new(kind, "x")
+        }
+    }
+
+    #[test]
+    fn delays() {
+        let policy = RetryPolicy::default();
+        let off = RetryPolicy {
+            enabled: false,
+            ..policy
+        };
+        use StreamErrorKind::{InvalidRequest, Quota, RateLimit, Transient};
+        let rows = [
+            (policy, 1, error(Transient, None), Some(2_000)),
+            (policy, 3, error(Transient, None), Some(8_000)),
+            (policy, 4, error(Transient, None), None),
+            (policy, 1, error(RateLimit, Some(3_000)), Some(3_000)),
+            (policy, 1, error(RateLimit, Some(500)), Some(2_000)),
+            (policy, 1, error(RateLimit, Some(1_382_400_000)), None),
+            (policy, 1, error(Quota, None), None),
+            (policy, 1, error(InvalidRequest, None), None),
+            (off, 1, error(Transient, None), None),
+        ];
+        for (policy, attempt, error, ms) in rows {
+            assert_eq!(
+                policy.delay(attempt, &error),
+                ms.map(Duration::from_millis),
+                "{error:?} {attempt}"
+            );
+        }
+    }
+}
