@@ -167,7 +167,8 @@ fn describe(error: &io::Error) -> (&'static str, &'static str) {
     }
 }
 
-fn code_of_kind(kind: io::ErrorKind) -> Option<i32> {
+/// The system's code for a kind of error, where one stands for it.
+pub(crate) fn code_of_kind(kind: io::ErrorKind) -> Option<i32> {
     Some(match kind {
         io::ErrorKind::NotFound => libc::ENOENT,
         io::ErrorKind::PermissionDenied => libc::EACCES,
@@ -176,6 +177,12 @@ fn code_of_kind(kind: io::ErrorKind) -> Option<i32> {
         io::ErrorKind::IsADirectory => libc::EISDIR,
         io::ErrorKind::NotADirectory => libc::ENOTDIR,
         io::ErrorKind::StorageFull => libc::ENOSPC,
+        io::ErrorKind::QuotaExceeded => libc::EDQUOT,
+        io::ErrorKind::FileTooLarge => libc::EFBIG,
+        io::ErrorKind::ReadOnlyFilesystem => libc::EROFS,
+        io::ErrorKind::ResourceBusy => libc::EBUSY,
+        io::ErrorKind::CrossesDevices => libc::EXDEV,
+        io::ErrorKind::InvalidFilename => libc::ENAMETOOLONG,
         io::ErrorKind::BrokenPipe => libc::EPIPE,
         io::ErrorKind::OutOfMemory => libc::ENOMEM,
         io::ErrorKind::TimedOut => libc::ETIMEDOUT,

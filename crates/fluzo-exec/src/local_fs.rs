@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, XattrFlags};
 
-use crate::fs::{DirEntry, FileKind, FileMeta, FileSystem, ReadSeek, SpillFile};
+use crate::fs::{DirEntry, FileKind, FileMeta, FileSystem, ReadSeek, SpillFile, code_of_kind};
 
 /// Reaches every path the process may reach.
 #[derive(Clone, Copy, Debug, Default)]
@@ -216,6 +216,12 @@ fn temp_beside(target: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> 
         .suffix(".tmp")
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(parent)
+        .map_err(plain)
+}
+
+/// The system's error without the name of the temporary file, which means nothing to the caller.
+fn plain(error: io::Error) -> io::Error {
+    code_of_kind(error.kind()).map_or(error, io::Error::from_raw_os_error)
 }
 
 /// Best effort: a file system without attributes, or a namespace reserved to the system, leaves the new file as it is.

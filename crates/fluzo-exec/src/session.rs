@@ -4,12 +4,26 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Makes the program the leader of a new session, so that it has no controlling terminal and a group of its own.
+/// Makes the program the leader of a new session, so that it has no controlling terminal and a group of its own, and gives
+/// it no descriptor but the three standard ones, not even those this process was itself given open.
 #[allow(unsafe_code)]
 pub(crate) fn in_new_session(command: &mut Command) -> &mut Command {
-    // SAFETY: the closure runs between fork and exec and makes one `setsid` system call. It allocates nothing, takes no
-    // lock and touches no memory of the parent; building an error from a code does not allocate either.
-    unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from)) }
+    // SAFETY: the closure runs between fork and exec and makes two plain system calls. They allocate nothing, take no lock
+    // and touch no memory of the parent; building an error from a code does not allocate either. Descriptors are only
+    // marked to close at exec, so those that the standard library still uses until then stay open.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid().map_err(io::Error::from)?;
+            // A kernel without this call (before 5.11) hands down what was inherited without the mark.
+            libc::syscall(
+                libc::SYS_close_range,
+                3,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            );
+            Ok(())
+        })
+    }
 }
 
 #[cfg(test)]

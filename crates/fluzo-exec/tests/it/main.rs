@@ -1,0 +1,13 @@
+//! Integration tests of the plain implementations.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods
+)]
+
+mod files;
+mod kill;
+mod process;
+mod search;
+mod support;
