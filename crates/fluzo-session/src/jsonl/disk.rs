@@ -1,0 +1,299 @@
+//! One session file: its lock, what others did to it, its end, and appending to it.
+
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::scan::{Span, Tail};
+use crate::store::{Change, Durability, Notice, StoreError};
+
+/// An open session file.
+///
+/// The lock is advisory, on the file itself, taken before the first append and held until
+/// the file is closed; reading needs none. Programs that know no lock are noticed by what
+/// they leave: before each append length, time of change and identity must be what they
+/// were after the last one.
+#[derive(Debug)]
+pub(super) struct Disk {
+    path: PathBuf,
+    reader: File,
+    writer: Option<File>,
+    stamp: Stamp,
+    /// Length of the file as far as it is ours.
+    len: u64,
+    tail: Tail,
+    /// A part of a line may stand behind `len` because cutting it off failed.
+    ragged: bool,
+}
+
+/// Whether the file may be written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// It may.
+    Ours,
+    /// It may; the file system has no locks, for this reason.
+    Unlocked(String),
+    /// Another process writes it.
+    Busy,
+    /// Someone changed it.
+    Changed(Change),
+}
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+    created: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            len: metadata.len(),
+            modified: metadata.modified().ok(),
+            created: metadata.created().ok(),
+        }
+    }
+
+    fn change(self, now: Self) -> Option<Change> {
+        if self.created != now.created {
+            return Some(Change::Replaced);
+        }
+        if self.len != now.len {
+            return Some(Change::Resized);
+        }
+        (self.modified != now.modified).then_some(Change::Touched)
+    }
+}
+
+impl Disk {
+    /// A file that was opened for reading, `reader` being anywhere in it; `scanned` is what
+    /// the file was like before it was read.
+    pub(super) fn opened(
+        path: PathBuf,
+        reader: File,
+        scanned: &Metadata,
+        len: u64,
+        tail: Tail,
+    ) -> Self {
+        let stamp = Stamp {
+            len,
+            ..Stamp::of(scanned)
+        };
+        Self {
+            path,
+            reader,
+            writer: None,
+            stamp,
+            len,
+            tail,
+            ragged: false,
+        }
+    }
+
+    /// A file that this process has just made and written.
+    pub(super) fn written(path: PathBuf, writer: File) -> Result<Self, StoreError> {
+        let reader = File::open(&path).map_err(refused("open", &path))?;
+        let metadata = writer.metadata().map_err(refused("read", &path))?;
+        let stamp = Stamp::of(&metadata);
+        let len = metadata.len();
+        Ok(Self {
+            path,
+            reader,
+            writer: Some(writer),
+            stamp,
+            len,
+            tail: Tail::Ended,
+            ragged: false,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    pub(super) fn reader(&mut self) -> &mut File {
+        &mut self.reader
+    }
+
+    /// Reads the text at `span`. None when it is not there or no text.
+    pub(super) fn text(&mut self, span: Span) -> Option<String> {
+        read_text(&mut self.reader, span)
+    }
+
+    /// Makes sure that this process alone may append.
+    pub(super) fn claim(&mut self) -> Result<Claim, StoreError> {
+        let mut unlocked = None;
+        if self.writer.is_none() {
+            let writer = match append_to(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Claim::Changed(Change::Removed));
+                }
+                opened => opened.map_err(refused("open", &self.path))?,
+            };
+            match lock(&writer) {
+                Lock::Held => {}
+                Lock::Busy => return Ok(Claim::Busy),
+                Lock::Unavailable(reason) => unlocked = Some(reason),
+            }
+            self.writer = Some(writer);
+        }
+        if self.ragged {
+            self.cut_off(self.len)?;
+        }
+        let claim = match self.change()? {
+            Some(change) => Claim::Changed(change),
+            None => unlocked.map_or(Claim::Ours, Claim::Unlocked),
+        };
+        if matches!(claim, Claim::Changed(_)) {
+            self.writer = None;
+        }
+        Ok(claim)
+    }
+
+    /// Moves a part of a line at the end to `<file>.damaged`. The file must be claimed.
+    pub(super) fn mend_tail(&mut self) -> Result<Option<Notice>, StoreError> {
+        let Tail::Torn { offset } = self.tail else {
+            return Ok(None);
+        };
+        let (to, bytes) = self.save_tail(offset)?;
+        self.cut_off(offset)?;
+        self.tail = Tail::Ended;
+        Ok(Some(Notice::TailMoved { to, bytes }))
+    }
+
+    /// Copies what stands from `offset` on to `<file>.damaged`.
+    pub(super) fn save_tail(&mut self, offset: u64) -> Result<(PathBuf, u64), StoreError> {
+        let to = beside(&self.path, "damaged");
+        let mut aside = File::options()
+            .append(true)
+            .create(true)
+            .open(&to)
+            .map_err(refused("write", &to))?;
+        self.reader
+            .seek(SeekFrom::Start(offset))
+            .map_err(refused("read", &self.path))?;
+        let mut torn = (&mut self.reader).take(self.len.saturating_sub(offset));
+        let bytes = io::copy(&mut torn, &mut aside).map_err(refused("write", &to))?;
+        aside
+            .write_all(b"\n")
+            .and_then(|()| aside.sync_data())
+            .map_err(refused("write", &to))?;
+        Ok((to, bytes))
+    }
+
+    /// Appends one line in one write. The file must be claimed and its tail mended.
+    pub(super) fn append(
+        &mut self,
+        line: &str,
+        durability: Durability,
+    ) -> Result<Span, StoreError> {
+        let mut bytes = Vec::with_capacity(line.len() + 2);
+        if self.tail == Tail::NoLineEnd {
+            bytes.push(b'\n');
+        }
+        let offset = self.len + bytes.len() as u64;
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        if let Err(error) = self.write(&bytes, durability) {
+            // What was written of the line must go, or the next one would be glued to it.
+            self.ragged = self.cut_off(self.len).is_err();
+            return Err(error);
+        }
+        self.len += bytes.len() as u64;
+        self.tail = Tail::Ended;
+        let len = u32::try_from(line.len()).unwrap_or(u32::MAX);
+        Ok(Span { offset, len })
+    }
+
+    fn write(&mut self, bytes: &[u8], durability: Durability) -> Result<(), StoreError> {
+        let after = (|| {
+            let writer = self.writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            writer.write_all(bytes)?;
+            if durability == Durability::Synced {
+                writer.sync_data()?;
+            }
+            writer.metadata()
+        })();
+        self.stamp = Stamp::of(&after.map_err(refused("write", &self.path))?);
+        Ok(())
+    }
+
+    fn cut_off(&mut self, len: u64) -> Result<(), StoreError> {
+        let cut = (|| {
+            let writer = self.writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            writer.set_len(len)?;
+            writer.metadata()
+        })();
+        self.stamp = Stamp::of(&cut.map_err(refused("write", &self.path))?);
+        self.len = len;
+        self.ragged = false;
+        Ok(())
+    }
+
+    fn change(&self) -> Result<Option<Change>, StoreError> {
+        match fs::metadata(&self.path) {
+            Ok(now) => Ok(self.stamp.change(Stamp::of(&now))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(Change::Removed)),
+            Err(error) => Err(refused("read", &self.path)(error)),
+        }
+    }
+}
+
+/// What came of asking for a lock.
+#[derive(Debug)]
+pub(super) enum Lock {
+    Held,
+    Busy,
+    Unavailable(String),
+}
+
+/// Asks for the lock on a session file.
+pub(super) fn lock(file: &File) -> Lock {
+    match file.try_lock() {
+        Ok(()) => Lock::Held,
+        Err(TryLockError::WouldBlock) => Lock::Busy,
+        Err(TryLockError::Error(error)) => Lock::Unavailable(error.to_string()),
+    }
+}
+
+/// Opens a file for appending that exists.
+pub(super) fn append_to(path: &Path) -> io::Result<File> {
+    File::options().append(true).open(path)
+}
+
+/// Makes a new file for appending.
+pub(super) fn create_new(path: &Path) -> io::Result<File> {
+    File::options().append(true).create_new(true).open(path)
+}
+
+/// The path of a companion file: the session file's with `.suffix` behind it.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+/// Names what was tried on which file.
+pub(super) fn refused(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |source| StoreError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Reads the text at `span` of `file`. None when it is not there or no text.
+pub(super) fn read_text(file: &mut File, span: Span) -> Option<String> {
+    let mut bytes = vec![0; span.len as usize];
+    file.seek(SeekFrom::Start(span.offset)).ok()?;
+    file.read_exact(&mut bytes).ok()?;
+    String::from_utf8(bytes).ok()
+}
