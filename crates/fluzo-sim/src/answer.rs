@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::render::{Asked, Content, content};
 use crate::reply::{Delivery, Point, Reply, Transfer, Writes};
-use crate::verdict::Violation;
+use crate::verdict::{Outcome, Violation};
 
 /// One thing that the server does with the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,15 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// How the exchange ends if the client stays to the end.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            Self { refused: true, .. } => Outcome::Refused,
+            Self { cut_off: true, .. } => Outcome::CutOff,
+            _ => Outcome::Answered,
+        }
+    }
+
     /// Whether a client cannot be blamed for needing a new connection when it leaves during this answer.
     pub(crate) fn may_be_left(&self) -> bool {
         self.acts.iter().any(|act| !matches!(act, Act::Write(_)))

@@ -22,8 +22,8 @@ pub(crate) struct Record {
     pub violations: Vec<Violation>,
     pub connections: usize,
     pub open_connections: usize,
-    /// Connections that may be opened beyond the limit since the script broke as many.
-    replaceable: usize,
+    /// Requests whose connection may be replaced beyond the limit, since the script broke it.
+    replaceable: BTreeSet<usize>,
     /// Unfinished requests whose reply is held back, so that their client may be about to leave.
     leavable: BTreeSet<usize>,
     pub peak_overlap: usize,
@@ -39,7 +39,7 @@ impl Record {
             violations: Vec::new(),
             connections: 0,
             open_connections: 0,
-            replaceable: 0,
+            replaceable: BTreeSet::new(),
             leavable: BTreeSet::new(),
             peak_overlap: 0,
             next_step: 0,
@@ -95,6 +95,7 @@ impl Record {
     }
 
     /// Notes how a request ended, and whether its client now needs a new connection through no fault of its own.
+    /// May be called again when it turns out differently.
     pub(crate) fn ended(
         &mut self,
         index: usize,
@@ -105,7 +106,9 @@ impl Record {
         self.settle(index, outcome);
         self.leavable.remove(&index);
         let scripted = answer.close || (outcome == Outcome::ClientGone && answer.may_be_left());
-        self.replaceable += usize::from(scripted && !answer.refused && !client_closes);
+        if scripted && !answer.refused && !client_closes {
+            self.replaceable.insert(index);
+        }
     }
 
     /// Notes the state of a request's reply.
@@ -150,7 +153,7 @@ impl Record {
     fn too_many_connections(&self) -> Option<Violation> {
         let limit = self.scenario.expect.max_connections?;
         let allowed = limit
-            .saturating_add(self.replaceable)
+            .saturating_add(self.replaceable.len())
             .saturating_add(self.leavable.len());
         let what = || {
             format!(

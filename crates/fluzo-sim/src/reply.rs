@@ -27,7 +27,7 @@ pub struct Reply {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Body {
     /// A proper completion: an event stream or one JSON object, as the request asks.
-    Completion(Completion),
+    Completion(Box<Completion>),
     /// This JSON value as `application/json`, whatever the request asks.
     Json(Value),
     /// An event stream with exactly these data payloads, and no `[DONE]` of its own.
@@ -312,7 +312,7 @@ impl Reply {
     /// A completion.
     #[must_use]
     pub fn completion(completion: Completion) -> Self {
-        Self::with_body(200, Body::Completion(completion))
+        Self::with_body(200, Body::Completion(Box::new(completion)))
     }
 
     /// A completion of text only.

@@ -201,7 +201,7 @@ impl Scenario {
     pub fn from_json(text: &str) -> Result<Self, ScenarioError> {
         let value: Value = serde_json::from_str(text)?;
         let found = value.get("version").cloned().unwrap_or(Value::Null);
-        if found != Value::from(VERSION) {
+        if found != VERSION {
             return Err(ScenarioError::Version { found });
         }
         // From the text and not the value, so that errors carry line and column.

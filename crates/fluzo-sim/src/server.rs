@@ -86,15 +86,13 @@ async fn connection(stream: TcpStream, number: usize, shared: Arc<Shared>) {
                 let (index, answer) = shared.update(|record| {
                     record.unreadable(number, request.map(|request| *request), violation)
                 });
-                let _ = play(&mut wire, index, &answer, &shared).await;
-                shared.update(|record| record.ended(index, Outcome::Refused, &answer, false));
+                play(&mut wire, index, &answer, &shared, true).await;
                 wire.linger().await;
                 break;
             }
         };
-        let outcome = play(&mut wire, index, &answer, &shared).await;
-        let ends = outcome == Outcome::ClientGone || answer.close || last;
-        shared.update(|record| record.ended(index, outcome, &answer, last));
+        let there = play(&mut wire, index, &answer, &shared, last).await;
+        let ends = !there || answer.close || last;
         if ends {
             break;
         }
@@ -102,24 +100,34 @@ async fn connection(stream: TcpStream, number: usize, shared: Arc<Shared>) {
     shared.update(|record| record.open_connections -= 1);
 }
 
-/// Does what the answer says and tells how it ended.
-async fn play(wire: &mut Wire, index: usize, answer: &Answer, shared: &Shared) -> Outcome {
-    for act in &answer.acts {
+/// Does what the answer says; false when the client left before it was done.
+async fn play(
+    wire: &mut Wire,
+    index: usize,
+    answer: &Answer,
+    shared: &Shared,
+    client_closes: bool,
+) -> bool {
+    let end = |outcome| shared.update(|record| record.ended(index, outcome, answer, client_closes));
+    let count = answer.acts.len();
+    for (number, act) in answer.acts.iter().enumerate() {
+        if number + 1 == count && matches!(act, Act::Write(_)) {
+            // Before the last bytes: a client that has them all must find the request ended.
+            end(answer.outcome());
+        }
         let there = match act {
             Act::Write(bytes) => wire.write(bytes).await.is_ok(),
             Act::Fill { bytes, chunked } => fill(wire, *bytes, *chunked).await,
             Act::Hold => hold(wire, index, shared).await,
         };
         if !there {
-            return Outcome::ClientGone;
+            end(Outcome::ClientGone);
+            return false;
         }
         tokio::task::yield_now().await;
     }
-    match answer {
-        Answer { refused: true, .. } => Outcome::Refused,
-        Answer { cut_off: true, .. } => Outcome::CutOff,
-        _ => Outcome::Answered,
-    }
+    end(answer.outcome());
+    true
 }
 
 /// Waits for a release; false when the client left first.

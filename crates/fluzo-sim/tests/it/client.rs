@@ -84,6 +84,7 @@ impl Client {
             let mut byte = [0];
             self.stream.read_exact(&mut byte).unwrap();
             seen.push(byte[0]);
+            assert!(seen.len() < 1_000_000, "`{text}` does not come");
         }
         seen
     }

@@ -4,6 +4,7 @@
 mod client;
 mod completions;
 mod connections;
+mod expectations;
 mod faults;
 mod history;
 mod poisoned;
