@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fluzo_agent::TimeEffect;
 use fluzo_exec::{Environment, FileSystem, PathLocks, ProcessRunner, TreeSearch};
 use fluzo_stdx::truncate::TextLimits;
 
@@ -51,6 +52,8 @@ pub struct BashEnvironment {
     pub environment: Environment,
     /// What becomes of output beyond the limits.
     pub spill: SpillPolicy,
+    /// Paces partial results. Hand in the plain one: a wait here is no effect of a run.
+    pub time: Arc<dyn TimeEffect>,
 }
 
 /// What becomes of output beyond the limits.

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fluzo_agent::{Gate, Judgement, Tool, ToolContext, ToolError, UpdateSink, schema};
+use fluzo_agent::{Gate, Judgement, TimeEffect, Tool, ToolContext, ToolError, UpdateSink, schema};
 use fluzo_exec::{
     Environment, LocalFileSystem, LocalProcesses, LocalProcessesConfig, LocalSearch,
     LocalSearchConfig, PathLocks,
 };
-use fluzo_llm::{AbortSignal, ToolOutput, content::joined_text};
+use fluzo_llm::{AbortSignal, BoxFuture, ToolOutput, content::joined_text};
 use fluzo_policy::AllowAll;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 use serde_json::Value;
@@ -46,9 +46,23 @@ pub fn plain_env(dir: &Path) -> ToolEnv {
                 folder: dir.to_path_buf(),
                 max_bytes: SpillPolicy::OPEN_MAX_BYTES,
             },
+            time: Arc::new(StandingTime),
         },
         model_takes_images: AtomicBool::new(true),
         resize_images: true,
+    }
+}
+
+/// Time that does not pass; waits never end.
+pub struct StandingTime;
+
+impl TimeEffect for StandingTime {
+    fn now_ms(&self) -> i64 {
+        0
+    }
+
+    fn sleep<'a>(&'a self, _duration: std::time::Duration) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::pending())
     }
 }
 
