@@ -1,6 +1,6 @@
 use fluzo_sim::{Delivery, Milestone, Point, Reply, Scenario, Simulator, ViolationKind};
 
-use crate::client::{Client, LIMIT, ask, post_bytes, scenario, start};
+use crate::client::{Client, LIMIT, ask, plain, post_bytes, scenario, start};
 
 fn texts(count: usize) -> Scenario {
     (0..count).fold(scenario(), |scenario, _| scenario.step(Reply::text("x")))
@@ -195,4 +195,26 @@ fn a_request_may_arrive_byte_by_byte() {
     }
     assert_eq!(client.response().status, 200);
     assert!(simulator.finish().passed);
+}
+
+#[test]
+fn after_the_end_nobody_listens() {
+    let simulator = start(texts(0));
+    let address = simulator.address();
+    assert!(simulator.finish().passed);
+    let error = std::net::TcpStream::connect(address).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn the_same_requests_get_the_same_bytes() {
+    let play = || {
+        let simulator = start(texts(2));
+        let mut client = Client::new(&simulator);
+        [ask("one"), plain(ask("two"))].map(|body| {
+            let response = client.post(&body);
+            (response.head, response.chunks, response.body)
+        })
+    };
+    assert_eq!(play(), play());
 }

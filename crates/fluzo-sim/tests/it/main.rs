@@ -7,6 +7,7 @@ mod connections;
 mod expectations;
 mod faults;
 mod history;
+mod independence;
 mod poisoned;
 mod refusals;
 mod scenario;
