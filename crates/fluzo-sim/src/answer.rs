@@ -82,43 +82,28 @@ pub(crate) fn json_answer(index: usize, status: u16, body: &Value) -> Answer {
     }
 }
 
-/// Plans a step's reply, or says which point of its delivery does not exist.
+/// Plans a step's reply, or says which place of its delivery does not exist.
 pub(crate) fn plan(reply: &Reply, asked: &Asked<'_>) -> Result<Answer, String> {
     let content = content(reply, asked);
     let delivery = &reply.delivery;
-    let mut body: Vec<u8> = content.parts.concat();
-    let ends = part_ends(&content);
-    let point = |point: &Option<Point>| {
-        point
-            .as_ref()
-            .map(|point| locate(point, &body, &ends))
-            .transpose()
-    };
-    let (hold, cut, early) = (
-        point(&delivery.stall)?,
-        point(&delivery.cut_off)?,
-        point(&delivery.end_early)?,
-    );
+    let places = Places::find(delivery, &content)?;
     let transfer = delivery.transfer.unwrap_or(if content.stream {
         Transfer::Chunked
     } else {
         Transfer::Length
     });
-
-    let promised = early.unwrap_or(body.len());
-    let endless = if cut.is_some() || early.is_some() {
+    let chunked = transfer == Transfer::Chunked;
+    let endless = if places.cut_off || delivery.end_early.is_some() {
         0
     } else {
         content.endless
     };
-    body.truncate(cut.unwrap_or(promised));
-    let close = delivery.close || cut.is_some() || transfer == Transfer::UntilClose || endless > 0;
 
     let mut acts = Vec::new();
     if delivery.stall_before_head {
         acts.push(Act::Hold);
     }
-    let length = u64::try_from(promised)
+    let length = u64::try_from(places.promised)
         .unwrap_or(u64::MAX)
         .saturating_add(endless)
         .to_string();
@@ -137,59 +122,95 @@ pub(crate) fn plan(reply: &Reply, asked: &Asked<'_>) -> Result<Answer, String> {
         &reply.headers,
         &own,
     )));
-    let chunked = transfer == Transfer::Chunked;
-    let frame = |bytes: &[u8]| {
-        if chunked {
-            chunk(bytes)
-        } else {
-            bytes.to_vec()
-        }
-    };
-    acts.extend(body_acts(
-        &body,
-        &cuts(delivery, &ends, body.len()),
-        hold,
-        frame,
-    ));
+    acts.extend(places.acts(&content.parts.concat(), chunked));
     if endless > 0 {
         acts.push(Act::Fill {
             bytes: endless,
             chunked,
         });
     }
-    if chunked && cut.is_none() {
+    if chunked && !places.cut_off {
         acts.push(Act::Write(b"0\r\n\r\n".to_vec()));
     }
+    let close = delivery.close || places.cut_off || transfer == Transfer::UntilClose || endless > 0;
     Ok(Answer {
         acts,
         close,
-        cut_off: cut.is_some(),
+        cut_off: places.cut_off,
         refused: false,
     })
 }
 
-/// The body's writes, with the hold at its place.
-fn body_acts(
-    body: &[u8],
-    cuts: &BTreeSet<usize>,
+/// The places of a delivery as offsets in the body.
+struct Places {
     hold: Option<usize>,
-    frame: impl Fn(&[u8]) -> Vec<u8>,
-) -> Vec<Act> {
-    let mut acts = Vec::new();
-    let mut stops = cuts.clone();
-    stops.extend(hold.filter(|hold| *hold <= body.len()));
-    stops.insert(body.len());
-    let mut from = 0;
-    for stop in stops {
-        if let Some(part) = body.get(from..stop).filter(|part| !part.is_empty()) {
-            acts.push(Act::Write(frame(part)));
+    /// Where the last byte that is sent ends.
+    end: usize,
+    /// How long the body claims to be.
+    promised: usize,
+    cut_off: bool,
+    cuts: BTreeSet<usize>,
+}
+
+impl Places {
+    fn find(delivery: &Delivery, content: &Content) -> Result<Self, String> {
+        let body = content.parts.concat();
+        let ends = part_ends(content);
+        let point = |point: &Option<Point>| {
+            point
+                .as_ref()
+                .map(|point| locate(point, &body, &ends))
+                .transpose()
+        };
+        let cut = point(&delivery.cut_off)?;
+        let promised = point(&delivery.end_early)?.unwrap_or(body.len());
+        let end = cut.unwrap_or(promised);
+        let hold = match point(&delivery.stall)? {
+            Some(hold) if hold > end && delivery.stall == Some(Point::End) => Some(end),
+            Some(hold) if hold > end => {
+                return Err("the stall lies behind the end of what is sent".to_owned());
+            }
+            hold => hold,
+        };
+        if let Writes::SplitAt(offsets) = &delivery.writes
+            && let Some(offset) = offsets.iter().find(|offset| **offset > body.len())
+        {
+            return Err(format!(
+                "the body has only {} bytes and cannot be split at {offset}",
+                body.len()
+            ));
         }
-        if hold == Some(stop) {
-            acts.push(Act::Hold);
-        }
-        from = stop;
+        Ok(Self {
+            hold,
+            end,
+            promised,
+            cut_off: cut.is_some(),
+            cuts: cuts(delivery, &ends, end),
+        })
     }
-    acts
+
+    /// The body's writes, with the hold at its place.
+    fn acts(&self, body: &[u8], chunked: bool) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let mut stops = self.cuts.clone();
+        stops.extend(self.hold);
+        stops.insert(self.end);
+        let mut from = 0;
+        for stop in stops {
+            if let Some(part) = body.get(from..stop).filter(|part| !part.is_empty()) {
+                acts.push(Act::Write(if chunked {
+                    chunk(part)
+                } else {
+                    part.to_vec()
+                }));
+            }
+            if self.hold == Some(stop) {
+                acts.push(Act::Hold);
+            }
+            from = stop;
+        }
+        acts
+    }
 }
 
 /// Where the body is cut into writes.

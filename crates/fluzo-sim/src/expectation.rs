@@ -7,93 +7,100 @@ use crate::scenario::{HeaderCheck, RequestExpectation};
 
 /// Lists every condition that the request does not meet.
 pub(crate) fn unmet(expect: &RequestExpectation, request: &Incoming, body: &Value) -> Vec<String> {
-    let mut unmet = Vec::new();
-    let mut rule = |holds: bool, what: String| {
-        if !holds {
-            unmet.push(what);
-        }
-    };
-    if let Some(model) = &expect.model {
-        rule(
-            body.get("model").and_then(Value::as_str) == Some(model),
-            format!("the model is not `{model}`"),
-        );
-    }
-    if let Some(stream) = expect.stream {
-        let found = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
-        rule(found == stream, format!("`stream` is {found}"));
-    }
-    if let Some(text) = &expect.system_contains {
-        rule(
-            last_text(body, &["system", "developer"]).contains(text),
-            format!("the system message does not contain `{text}`"),
-        );
-    }
-    if let Some(text) = &expect.last_user_contains {
-        rule(
-            last_text(body, &["user"]).contains(text),
-            format!("the last user message does not contain `{text}`"),
-        );
-    }
-    let results = fresh_results(body);
-    for text in &expect.tool_result_contains {
-        let holds = results.iter().any(|result| result.contains(text));
-        rule(
-            holds,
-            format!(
-                "none of the {} new tool results contains `{text}`",
-                results.len()
-            ),
-        );
-    }
-    for text in &expect.tool_result_lacks {
-        rule(
-            !results.iter().any(|result| result.contains(text)),
-            format!("a new tool result contains `{text}`"),
-        );
-    }
-    let tools = tool_names(body);
-    for tool in &expect.tools {
-        rule(
-            tools.contains(&tool.as_str()),
-            format!("tool `{tool}` is not offered"),
-        );
-    }
-    if let Some(exact) = &expect.exact_tools {
-        rule(tools == *exact, format!("the offered tools are {tools:?}"));
-    }
-    for (pointer, value) in &expect.body {
-        let found = body.pointer(pointer);
-        rule(
-            found == Some(value),
-            format!(
-                "`{pointer}` is {} instead of {value}",
-                found.map_or("absent".to_owned(), Value::to_string)
-            ),
-        );
-    }
-    for pointer in &expect.body_lacks {
-        rule(
-            body.pointer(pointer).is_none(),
-            format!("`{pointer}` exists"),
-        );
-    }
+    let mut unmet = Unmet(Vec::new());
+    unmet.parameters(expect, body);
+    unmet.messages(expect, body);
+    unmet.tools(expect, body);
     if let Some(limit) = expect.max_body_bytes {
-        rule(
-            request.raw.len() <= limit,
-            format!(
-                "the body has {} bytes, more than {limit}",
-                request.raw.len()
-            ),
-        );
+        let size = request.raw.len();
+        unmet.unless(size <= limit, || {
+            format!("the body has {size} bytes, more than {limit}")
+        });
     }
     for (name, check) in &expect.headers {
-        rule(
-            header_holds(request, name, check),
-            format!("header `{name}` is not as expected: {}", check.describe()),
-        );
+        let holds = header_holds(request, name, check);
+        unmet.unless(holds, || {
+            format!("header `{name}` is not {}", check.describe())
+        });
     }
-    unmet
+    unmet.0
+}
+
+struct Unmet(Vec<String>);
+
+impl Unmet {
+    fn unless(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.0.push(what());
+        }
+    }
+
+    fn parameters(&mut self, expect: &RequestExpectation, body: &Value) {
+        if let Some(model) = &expect.model {
+            let holds = body.get("model").and_then(Value::as_str) == Some(model);
+            self.unless(holds, || format!("the model is not `{model}`"));
+        }
+        if let Some(stream) = expect.stream {
+            let found = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
+            self.unless(found == stream, || format!("`stream` is {found}"));
+        }
+        for (pointer, value) in &expect.body {
+            let found = body.pointer(pointer);
+            let shown = || found.map_or("absent".to_owned(), Value::to_string);
+            self.unless(found == Some(value), || {
+                format!("`{pointer}` is {} instead of {value}", shown())
+            });
+        }
+        for pointer in &expect.body_lacks {
+            self.unless(body.pointer(pointer).is_none(), || {
+                format!("`{pointer}` exists")
+            });
+        }
+    }
+
+    fn messages(&mut self, expect: &RequestExpectation, body: &Value) {
+        if let Some(text) = &expect.system_contains {
+            let holds = last_text(body, &["system", "developer"]).contains(text);
+            self.unless(holds, || {
+                format!("the system message does not contain `{text}`")
+            });
+        }
+        if let Some(text) = &expect.last_user_contains {
+            let holds = last_text(body, &["user"]).contains(text);
+            self.unless(holds, || {
+                format!("the last user message does not contain `{text}`")
+            });
+        }
+        let results = fresh_results(body);
+        let any = |text: &String| results.iter().any(|result| result.contains(text));
+        for text in &expect.tool_result_contains {
+            self.unless(any(text), || {
+                format!(
+                    "none of the {} new tool results contains `{text}`",
+                    results.len()
+                )
+            });
+        }
+        for text in &expect.tool_result_lacks {
+            self.unless(!any(text), || {
+                format!("a new tool result contains `{text}`")
+            });
+        }
+    }
+
+    fn tools(&mut self, expect: &RequestExpectation, body: &Value) {
+        let tools = tool_names(body);
+        for tool in &expect.tools {
+            self.unless(tools.contains(&tool.as_str()), || {
+                format!("tool `{tool}` is not offered")
+            });
+        }
+        if let Some(exact) = &expect.exact_tools {
+            self.unless(tools == *exact, || {
+                format!("the offered tools are {tools:?}")
+            });
+        }
+    }
 }
 
 impl HeaderCheck {

@@ -265,7 +265,7 @@ pub enum Writes {
     Together,
     /// One for each so many bytes.
     Bytes(usize),
-    /// One for each part between these offsets.
+    /// One for each part between these offsets; one beyond the body is a fault of the scenario.
     SplitAt(Vec<usize>),
 }
 
@@ -304,7 +304,7 @@ pub enum Point {
     Events(usize),
     /// After the first occurrence of this text; a body without it is a fault of the scenario.
     After(String),
-    /// At the end of the body, before its end is made known.
+    /// At the end of what is sent, before the end is made known.
     End,
 }
 

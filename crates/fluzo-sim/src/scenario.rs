@@ -273,28 +273,7 @@ fn validate_step(step: &Step, place: &str) -> Result<(), ScenarioError> {
     let reply = &step.reply;
     let has_body = (200..600).contains(&reply.status) && reply.status != 204 && reply.status != 304;
     check(place, has_body, "`status` is none that carries a body")?;
-    for (name, value) in &reply.headers {
-        let token = !name.is_empty()
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte));
-        check(place, token, &format!("header name `{name}` is not valid"))?;
-        let framing = ["content-length", "transfer-encoding", "connection"]
-            .iter()
-            .any(|own| name.eq_ignore_ascii_case(own));
-        check(
-            place,
-            !framing,
-            &format!("header `{name}` is set by `delivery`"),
-        )?;
-        check(
-            place,
-            value
-                .bytes()
-                .all(|byte| byte == b'\t' || (0x20..0x7f).contains(&byte)),
-            "a header value is not plain ASCII",
-        )?;
-    }
+    validate_headers(&reply.headers, place)?;
     for pointer in step.expect.body.keys().chain(&step.expect.body_lacks) {
         check(
             place,
@@ -333,6 +312,32 @@ fn validate_step(step: &Step, place: &str) -> Result<(), ScenarioError> {
         }
         _ => Ok(()),
     }
+}
+
+fn validate_headers(headers: &BTreeMap<String, String>, place: &str) -> Result<(), ScenarioError> {
+    for (name, value) in headers {
+        let token = !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte));
+        check(place, token, &format!("header name `{name}` is not valid"))?;
+        let framing = ["content-length", "transfer-encoding", "connection"]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own));
+        check(
+            place,
+            !framing,
+            &format!("header `{name}` is set by `delivery`"),
+        )?;
+        check(
+            place,
+            value
+                .bytes()
+                .all(|byte| byte == b'\t' || (0x20..0x7f).contains(&byte)),
+            "a header value is not plain ASCII",
+        )?;
+    }
+    Ok(())
 }
 
 fn no_message_conditions(expect: &RequestExpectation) -> bool {

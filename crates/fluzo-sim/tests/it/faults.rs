@@ -340,3 +340,53 @@ fn malformed_completions_can_be_scripted() {
     };
     assert_eq!(play(Reply::completion(odd)).0.status, 200);
 }
+
+fn check_senseless(delivery: Delivery) {
+    let simulator = start(scenario().step(raw("abcdef").delivered(delivery.clone())));
+    assert_eq!(
+        Client::new(&simulator).post(&ask("go")).status,
+        400,
+        "{delivery:?}"
+    );
+    assert!(
+        simulator
+            .finish()
+            .has(fluzo_sim::ViolationKind::ScenarioFault),
+        "{delivery:?}"
+    );
+}
+
+#[test]
+fn places_outside_of_what_is_sent_are_faults_of_the_scenario() {
+    let cut_off = Some(Point::Bytes(2));
+    check_senseless(Delivery {
+        stall: Some(Point::Bytes(3)),
+        cut_off: cut_off.clone(),
+        ..Delivery::default()
+    });
+    check_senseless(Delivery {
+        stall: Some(Point::Bytes(3)),
+        end_early: cut_off,
+        ..Delivery::default()
+    });
+    check_senseless(Delivery {
+        writes: Writes::SplitAt(vec![1, 7]),
+        ..Delivery::default()
+    });
+}
+
+#[test]
+fn a_stall_can_come_right_before_a_cut_off() {
+    let delivery = Delivery {
+        stall: Some(Point::End),
+        cut_off: Some(Point::Bytes(2)),
+        ..Delivery::default()
+    };
+    let simulator = start(scenario().step(raw("abcdef").delivered(delivery)));
+    let mut client = Client::new(&simulator);
+    client.send(&crate::client::post_bytes(&ask("go").to_string()));
+    client.read_until("\r\n\r\nab");
+    simulator.release_stall();
+    assert!(client.is_closed());
+    assert_eq!(simulator.requests()[0].outcome, Outcome::CutOff);
+}
