@@ -103,3 +103,14 @@ pub fn text_of(result: &Result<ToolOutput, ToolError>) -> String {
         Err(error) => format!("error: {}", error.message),
     }
 }
+
+/// A temporary folder with these files.
+pub fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    dir
+}
