@@ -1,1 +1,22 @@
 //! Wire dialects of model servers over HTTP.
+//!
+//! One module for each dialect; the client, server-sent events, limits, the driver of a
+//! request and the classification of errors are shared. A provider sends each request
+//! exactly once: it never retries, never follows a redirect and never waits on its own account.
+
+mod assemble;
+pub mod classify;
+pub mod completions;
+mod dialect;
+mod drive;
+mod failure;
+mod http;
+pub mod limits;
+mod redact;
+pub mod sse;
+
+pub use completions::CompletionsProvider;
+pub use dialect::{UnknownDialect, provider_for};
+pub use failure::Clock;
+pub use http::HttpClient;
+pub use limits::{Limit, LimitPolicy, Limits};

@@ -1,0 +1,117 @@
+//! Which dialect a model's `api` names.
+
+use std::sync::Arc;
+
+use fluzo_llm::Provider;
+
+use crate::completions::{self, CompletionsProvider};
+use crate::{Clock, HttpClient, LimitPolicy};
+
+/// The dialects that are spoken.
+const KNOWN: &[&str] = &[completions::API];
+
+/// Dialects that are left out on purpose, and what to use instead.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    (
+        "openai-codex-responses",
+        "it needs the sign-in of another vendor's client; use an API key with `openai-completions`",
+    ),
+    (
+        "mistral-conversations",
+        "use `openai-completions`, which Mistral serves as well",
+    ),
+    (
+        "bedrock-converse-stream",
+        "its framing is binary; use an endpoint that speaks `openai-completions`",
+    ),
+];
+
+/// Why no provider speaks a dialect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownDialect {
+    /// Nothing of that name is known.
+    #[error("No API provider registered for api: {api}")]
+    Unknown {
+        /// The name.
+        api: String,
+        /// The names that are known.
+        known: &'static [&'static str],
+    },
+    /// The dialect is left out on purpose.
+    #[error("`{api}` is not supported: {advice}")]
+    Exception {
+        /// The name.
+        api: String,
+        /// What to use instead.
+        advice: &'static str,
+    },
+}
+
+/// The provider that speaks the dialect `api`, sending over `http` within `limits`.
+///
+/// # Errors
+///
+/// When the dialect is unknown, or left out on purpose.
+pub fn provider_for(
+    api: &str,
+    http: Arc<HttpClient>,
+    limits: LimitPolicy,
+    clock: Clock,
+) -> Result<Arc<dyn Provider>, UnknownDialect> {
+    if api == completions::API {
+        return Ok(Arc::new(CompletionsProvider::new(http, limits, clock)));
+    }
+    Err(match EXCEPTIONS.iter().find(|(name, _)| *name == api) {
+        Some((_, advice)) => UnknownDialect::Exception {
+            api: api.to_owned(),
+            advice,
+        },
+        None => UnknownDialect::Unknown {
+            api: api.to_owned(),
+            known: KNOWN,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(api: &str) -> Result<Arc<dyn Provider>, UnknownDialect> {
+        provider_for(
+            api,
+            Arc::new(HttpClient::new("t")),
+            LimitPolicy::open(),
+            Arc::new(|| 0),
+        )
+    }
+
+    #[test]
+    fn known_dialects_give_a_provider() {
+        for api in KNOWN {
+            assert!(ask(api).is_ok(), "{api}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_api_is_named() {
+        let error = ask("x").err().unwrap();
+        assert_eq!(error.to_string(), "No API provider registered for api: x");
+        assert!(matches!(
+            error,
+            UnknownDialect::Unknown {
+                known: ["openai-completions"],
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn stated_exceptions_say_what_to_use_instead() {
+        for (api, advice) in EXCEPTIONS {
+            let error = ask(api).err().unwrap();
+            assert!(matches!(error, UnknownDialect::Exception { .. }));
+            assert!(error.to_string().contains(advice), "{error}");
+        }
+    }
+}

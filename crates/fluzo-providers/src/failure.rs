@@ -1,0 +1,482 @@
+//! Errors that servers report: in the body of a refused request, or inside a stream.
+
+use fluzo_llm::{StreamError, StreamErrorKind};
+use fluzo_stdx::sanitize::terminal_text;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use crate::classify::classify;
+use crate::redact::Redactor;
+
+/// The most that is read of the body of a refused request, in bytes.
+pub(crate) const ERROR_BODY_LIMIT: usize = 64 * 1024;
+
+/// The most that is kept of an error's text, in characters.
+const TEXT_LIMIT: usize = 4000;
+
+/// Headers that carry the server's id of a request.
+const REQUEST_ID_HEADERS: &[&str] = &[
+    "x-request-id",
+    "request-id",
+    "x-goog-request-id",
+    "apim-request-id",
+    "x-amzn-requestid",
+    "cf-ray",
+];
+
+/// Unix milliseconds.
+pub type Clock = std::sync::Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// What is known of the response around an error.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub redactor: Redactor,
+    pub clock: Clock,
+}
+
+impl Context {
+    /// The error of a response with `status` that is neither a success nor a redirect.
+    pub(crate) fn http(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> StreamError {
+        let raw = String::from_utf8_lossy(body);
+        let json = serde_json::from_str::<Value>(&raw).ok().map(first_of_array);
+        let report = json
+            .as_ref()
+            .map_or_else(|| Report::plain(&raw), Report::of_body);
+        let message = match report.message.is_empty() {
+            true => format!("{status} status code (no body)"),
+            false => format!("{status} {}", report.message),
+        };
+        let kind = classify(Some(status), &format!("{message}\n{}", report.codes));
+        StreamError {
+            kind,
+            message: self.clean(message),
+            status: Some(status),
+            retry_after_ms: self.retry_after_header(headers).or(report.retry_after_ms),
+            request_id: request_id(headers),
+        }
+    }
+
+    /// The error that the object `error` reports inside a response that began well.
+    pub(crate) fn in_stream(&self, error: &Value) -> StreamError {
+        let report = Report::of_error(error);
+        let message = if report.message.is_empty() {
+            "(no status code or body)".into()
+        } else {
+            report.message
+        };
+        let kind = classify(report.status, &format!("{message}\n{}", report.codes));
+        StreamError {
+            kind,
+            message: self.clean(message),
+            status: report.status,
+            retry_after_ms: report.retry_after_ms,
+            request_id: None,
+        }
+    }
+
+    /// `text` without secrets, escape sequences and endless length.
+    pub(crate) fn clean(&self, text: String) -> String {
+        let text = terminal_text(&self.redactor.clean(text));
+        match text.char_indices().nth(TEXT_LIMIT) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text,
+        }
+    }
+
+    fn retry_after_header(&self, headers: &HeaderMap) -> Option<u64> {
+        let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+        if let Some(ms) = text("retry-after-ms").and_then(positive) {
+            return Some(to_ms(ms / 1000.0));
+        }
+        let value = text("retry-after")?;
+        if let Some(seconds) = positive(value) {
+            return Some(to_ms(seconds));
+        }
+        let until = parse_http_date(value)?;
+        // The server's own clock, when it says what it reads.
+        let now = text("date")
+            .and_then(parse_http_date)
+            .unwrap_or_else(|| (self.clock)());
+        Some(u64::try_from(until - now).unwrap_or(0))
+    }
+}
+
+/// The server's id of the request.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
+    let values = REQUEST_ID_HEADERS
+        .iter()
+        .filter_map(|name| headers.get(*name)?.to_str().ok());
+    values.map(|value| value.chars().take(200).collect()).next()
+}
+
+/// The error of an answer that wants the client elsewhere. Only scheme, host and port of the
+/// destination are told: the rest of the address may hold secrets.
+pub(crate) fn redirect(status: u16, headers: &HeaderMap, from: &reqwest::Url) -> StreamError {
+    let location = headers
+        .get("location")
+        .and_then(|value| value.to_str().ok());
+    let target = location
+        .and_then(|text| from.join(text).ok())
+        .and_then(|url| crate::http::origin(&url));
+    let to = target.map_or_else(
+        || "an unreadable address".to_owned(),
+        |origin| format!("`{origin}`"),
+    );
+    StreamError {
+        status: Some(status),
+        request_id: request_id(headers),
+        ..StreamError::new(
+            StreamErrorKind::Redirect,
+            format!(
+                "the server answered {status}, a redirect to {to}, and redirects are never followed"
+            ),
+        )
+    }
+}
+
+/// What an error object says.
+#[derive(Debug, Default)]
+struct Report {
+    message: String,
+    codes: String,
+    status: Option<u16>,
+    retry_after_ms: Option<u64>,
+}
+
+impl Report {
+    fn plain(text: &str) -> Self {
+        Self {
+            message: text.trim().to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn of_body(body: &Value) -> Self {
+        let mut report = match body.get("error") {
+            None | Some(Value::Null) => Self::of_error(body),
+            Some(error) => Self::of_error(error),
+        };
+        report.retry_after_ms = report.retry_after_ms.or_else(|| retry_after(body));
+        report
+    }
+
+    fn of_error(error: &Value) -> Self {
+        let fields = ["message", "detail", "error_description", "msg"];
+        let mut message = match fields
+            .iter()
+            .find_map(|field| error.get(*field).filter(|v| !v.is_null()))
+        {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => match error {
+                Value::String(text) => text.clone(),
+                Value::Null => String::new(),
+                Value::Object(map) if map.is_empty() => String::new(),
+                other => other.to_string(),
+            },
+        };
+        // Routers put what the server behind them said here.
+        if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
+            message = format!("{message}\n{raw}");
+        }
+        let codes = ["code", "type", "status"]
+            .iter()
+            .filter_map(|field| error.get(*field)?.as_str());
+        let number = |field: &str| {
+            error
+                .get(field)?
+                .as_u64()
+                .and_then(|n| u16::try_from(n).ok())
+        };
+        let status = number("code")
+            .or_else(|| number("status"))
+            .filter(|n| (400..600).contains(n));
+        Self {
+            message,
+            codes: codes.collect::<Vec<_>>().join("\n"),
+            status,
+            retry_after_ms: retry_after(error),
+        }
+    }
+}
+
+fn first_of_array(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().next().unwrap_or(Value::Null),
+        other => other,
+    }
+}
+
+fn retry_after(object: &Value) -> Option<u64> {
+    let places = [
+        "/retry_after_seconds",
+        "/retry_after",
+        "/metadata/retry_after_seconds",
+    ];
+    let seconds = places
+        .iter()
+        .find_map(|place| match object.pointer(place)? {
+            Value::Number(number) => number.as_f64().filter(|s| *s >= 0.0),
+            Value::String(text) => positive(text),
+            _ => None,
+        });
+    seconds.map(to_ms)
+}
+
+fn positive(text: &str) -> Option<f64> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|n| n.is_finite() && *n >= 0.0)
+}
+
+fn to_ms(seconds: f64) -> u64 {
+    // Saturates; fractions of a millisecond do not matter.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let ms = (seconds * 1000.0).ceil() as u64;
+    ms
+}
+
+/// Reads `Sun, 06 Nov 1994 08:49:37 GMT` as Unix milliseconds.
+fn parse_http_date(text: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    if words.next()? != "GMT" {
+        return None;
+    }
+    fluzo_stdx::time::parse_iso(&format!("{year}-{month:02}-{day}T{time}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fluzo_llm::{RequestAuth, Secret};
+    use reqwest::Url;
+    use reqwest::header::{HeaderName, HeaderValue};
+    use serde_json::json;
+
+    use super::*;
+
+    fn context() -> Context {
+        let auth = RequestAuth {
+            api_key: Some(Secret::new("sk-planted-key")),
+            headers: vec![],
+        };
+        Context {
+            redactor: Redactor::new(&auth),
+            clock: Arc::new(|| 784_111_777_000),
+        }
+    }
+
+    fn headers(rows: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &str)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_str(value).unwrap(),
+            )
+        };
+        rows.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn error_bodies() {
+        use StreamErrorKind::{InvalidRequest, Overflow, Quota, Transient};
+        let rows = [
+            (
+                400,
+                r#"{"error":{"message":"bad thing"}}"#,
+                "400 bad thing",
+                InvalidRequest,
+            ),
+            (
+                503,
+                r#"{"error":{"message":"overloaded"}}"#,
+                "503 overloaded",
+                Transient,
+            ),
+            (
+                400,
+                r#"{"error":"bad thing"}"#,
+                "400 bad thing",
+                InvalidRequest,
+            ),
+            (
+                400,
+                r#"{"message":"bad thing"}"#,
+                "400 bad thing",
+                InvalidRequest,
+            ),
+            (
+                400,
+                r#"{"detail":[{"loc":"x"}]}"#,
+                r#"400 [{"loc":"x"}]"#,
+                InvalidRequest,
+            ),
+            (
+                400,
+                r#"[{"error":{"message":"bad thing"}}]"#,
+                "400 bad thing",
+                InvalidRequest,
+            ),
+            (
+                502,
+                "<h1>Bad\u{1b}[31m Gateway</h1>\n",
+                "502 <h1>Bad Gateway</h1>",
+                Transient,
+            ),
+            (400, "", "400 status code (no body)", Overflow),
+            (500, "", "500 status code (no body)", Transient),
+            (
+                429,
+                r#"{"error":{"message":"no","code":"insufficient_quota"}}"#,
+                "429 no",
+                Quota,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"no","code":"context_length_exceeded"}}"#,
+                "400 no",
+                Overflow,
+            ),
+            (
+                502,
+                r#"{"error":{"message":"Provider returned error","metadata":{"raw":"boom"}}}"#,
+                "502 Provider returned error\nboom",
+                Transient,
+            ),
+            (
+                401,
+                r#"{"error":{"message":"wrong key sk-planted-key"}}"#,
+                "401 wrong key [redacted]",
+                StreamErrorKind::Authentication,
+            ),
+        ];
+        for (status, body, message, kind) in rows {
+            let error = context().http(status, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(
+                (error.message.as_str(), error.kind, error.status),
+                (message, kind, Some(status))
+            );
+        }
+    }
+
+    #[test]
+    fn errors_inside_a_stream() {
+        let rows = [
+            (
+                json!({"message": "overloaded"}),
+                "overloaded",
+                StreamErrorKind::Transient,
+            ),
+            (
+                json!({"message": "no", "code": 502}),
+                "no",
+                StreamErrorKind::Transient,
+            ),
+            (
+                json!({"message": "no", "code": 429}),
+                "no",
+                StreamErrorKind::RateLimit,
+            ),
+            (
+                json!("boom: internal error"),
+                "boom: internal error",
+                StreamErrorKind::Transient,
+            ),
+            (
+                json!({"type": "server_error", "message": "x"}),
+                "x",
+                StreamErrorKind::Transient,
+            ),
+            (
+                json!({"message": "odd"}),
+                "odd",
+                StreamErrorKind::InvalidRequest,
+            ),
+        ];
+        for (error, message, kind) in rows {
+            let error = context().in_stream(&error);
+            assert_eq!((error.message.as_str(), error.kind), (message, kind));
+        }
+    }
+
+    #[test]
+    fn waits_that_servers_ask_for() {
+        let rows: &[(&[(&'static str, &str)], &str, Option<u64>)] = &[
+            (&[("retry-after", "3")], "", Some(3000)),
+            (&[("retry-after", "1382400")], "", Some(1_382_400_000)),
+            (
+                &[("retry-after-ms", "250"), ("retry-after", "3")],
+                "",
+                Some(250),
+            ),
+            (
+                &[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")],
+                "",
+                Some(10_000),
+            ),
+            (
+                &[
+                    ("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT"),
+                    ("date", "Sun, 06 Nov 1994 08:49:42 GMT"),
+                ],
+                "",
+                Some(5000),
+            ),
+            (
+                &[("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")],
+                "",
+                Some(0),
+            ),
+            (&[("retry-after", "soon")], "", None),
+            (&[], r#"{"error":{"retry_after_seconds":3}}"#, Some(3000)),
+            (&[], r#"{"retry_after_seconds":0.5,"error":{}}"#, Some(500)),
+            (&[], r#"{"error":{"message":"x"}}"#, None),
+        ];
+        for (given, body, expected) in rows {
+            let error = context().http(429, &headers(given), body.as_bytes());
+            assert_eq!(error.retry_after_ms, *expected, "{given:?} {body}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_the_request() {
+        let error = context().http(400, &headers(&[("x-request-id", "req-7")]), b"");
+        assert_eq!(error.request_id.as_deref(), Some("req-7"));
+    }
+
+    #[test]
+    fn redirects_tell_no_more_than_an_origin() {
+        let from = Url::parse("http://127.0.0.1:9/v1/chat/completions").unwrap();
+        let rows = [
+            (
+                "https://u:pw@evil.example/x?key=s#f",
+                "`https://evil.example`",
+            ),
+            ("https://evil.example:8443/x", "`https://evil.example:8443`"),
+            ("/elsewhere?token=s", "`http://127.0.0.1:9`"),
+            ("//other:1/x", "`http://other:1`"),
+            ("http://[bad", "an unreadable address"),
+            ("javascript:alert(1)", "an unreadable address"),
+        ];
+        for (location, shown) in rows {
+            let error = redirect(307, &headers(&[("location", location)]), &from);
+            let text = format!(
+                "the server answered 307, a redirect to {shown}, and redirects are never followed"
+            );
+            assert_eq!(
+                (error.message, error.kind),
+                (text, StreamErrorKind::Redirect)
+            );
+        }
+        assert!(
+            redirect(301, &HeaderMap::new(), &from)
+                .message
+                .contains("unreadable")
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! Limits of one request, and which of them apply to which endpoint.
+//!
+//! Every limit is a value handed in. One that fires names itself and its setting key.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use fluzo_llm::{StreamError, StreamErrorKind};
+use reqwest::Url;
+
+/// Limits of one request. `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// From the start of the connection until it stands, name lookup and TLS included.
+    pub connect: Option<Duration>,
+    /// From the start of the request until the first text, thinking or tool call.
+    /// Response headers, comments and empty events do not count.
+    pub first_output: Option<Duration>,
+    /// Between two signs of life once output has begun.
+    pub idle: Option<Duration>,
+    /// From the start of the request to the end of the response.
+    pub total: Option<Duration>,
+    /// Largest event accepted, in bytes.
+    pub max_event_bytes: usize,
+    /// Largest response accepted, in bytes after decompression.
+    pub max_response_bytes: u64,
+    /// Whether comments and empty events are signs of life. They never count as output.
+    pub keepalive_counts: bool,
+}
+
+/// Limits by where the endpoint is: a local server may load a model and read a long prompt
+/// for many minutes before its first word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitPolicy {
+    /// For loopback, private and link-local addresses, and names without a dot.
+    pub local: Limits,
+    /// For everything else.
+    pub remote: Limits,
+}
+
+/// A limit in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Limits::connect`].
+    Connect,
+    /// [`Limits::first_output`].
+    FirstOutput,
+    /// [`Limits::idle`].
+    Idle,
+    /// [`Limits::total`].
+    Total,
+}
+
+impl Limits {
+    /// Long limits without a limit on the whole request: waits of 10 minutes for the first
+    /// output and 5 minutes between signs of life, or 30 minutes each when `local`.
+    pub fn open(local: bool) -> Self {
+        let minutes = |n: u64| Some(Duration::from_secs(60 * n));
+        Self {
+            connect: Some(Duration::from_secs(30)),
+            first_output: minutes(if local { 30 } else { 10 }),
+            idle: minutes(if local { 30 } else { 5 }),
+            total: None,
+            max_event_bytes: 16 << 20,
+            max_response_bytes: 256 << 20,
+            keepalive_counts: true,
+        }
+    }
+
+    /// Short limits: 10 s to connect, 90 s to the first output, 30 s between output, 180 s in all.
+    pub fn governed() -> Self {
+        let seconds = |n| Some(Duration::from_secs(n));
+        Self {
+            connect: seconds(10),
+            first_output: seconds(90),
+            idle: seconds(30),
+            total: seconds(180),
+            keepalive_counts: false,
+            ..Self::open(false)
+        }
+    }
+}
+
+impl LimitPolicy {
+    /// [`Limits::open`] for both places.
+    pub fn open() -> Self {
+        Self {
+            local: Limits::open(true),
+            remote: Limits::open(false),
+        }
+    }
+
+    /// The same limits everywhere.
+    pub fn uniform(limits: Limits) -> Self {
+        Self {
+            local: limits,
+            remote: limits,
+        }
+    }
+
+    pub(crate) fn of(&self, url: &Url) -> Limits {
+        if is_local(url) {
+            self.local
+        } else {
+            self.remote
+        }
+    }
+}
+
+impl Limit {
+    /// The setting that changes it.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Connect => "provider.connectTimeoutMs",
+            Self::FirstOutput => "provider.firstOutputTimeoutMs",
+            Self::Idle => "provider.idleTimeoutMs",
+            Self::Total => "provider.totalTimeoutMs",
+        }
+    }
+
+    /// The error of a request that reached it after `limit`.
+    pub fn error(self, limit: Duration) -> StreamError {
+        let what = match self {
+            Self::Connect => "no connection",
+            Self::FirstOutput => "no output from the model",
+            Self::Idle => "nothing more from the model",
+            Self::Total => "the response was not complete",
+        };
+        let text = format!(
+            "timed out: {what} within {} (setting `{}`)",
+            span(limit),
+            self.setting()
+        );
+        StreamError::new(StreamErrorKind::Timeout, text)
+    }
+}
+
+fn span(limit: Duration) -> String {
+    if limit.subsec_millis() == 0 {
+        format!("{} s", limit.as_secs())
+    } else {
+        format!("{} ms", limit.as_millis())
+    }
+}
+
+/// Whether `url` points into the machine or its private network.
+pub fn is_local(url: &Url) -> bool {
+    let Some(host) = url.host_str() else {
+        return false;
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => {
+            let shared = ip.octets()[0] == 100 && (64..128).contains(&ip.octets()[1]);
+            ip.is_loopback()
+                || ip.is_private()
+                || ip.is_link_local()
+                || ip.is_unspecified()
+                || shared
+        }
+        Ok(IpAddr::V6(ip)) => {
+            let first = ip.segments()[0];
+            ip.is_loopback()
+                || ip.is_unspecified()
+                || first & 0xfe00 == 0xfc00
+                || first & 0xffc0 == 0xfe80
+        }
+        Err(_) => {
+            let host = host.trim_end_matches('.');
+            let suffixes = [".localhost", ".local", ".internal", ".lan"];
+            !host.contains('.') || suffixes.iter().any(|suffix| host.ends_with(suffix))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_endpoints() {
+        let rows = [
+            ("http://localhost:11434/v1", true),
+            ("http://127.0.0.1:8080/v1", true),
+            ("http://[::1]:8080/v1", true),
+            ("http://192.168.1.5/v1", true),
+            ("http://10.0.0.1/v1", true),
+            ("http://100.100.1.1/v1", true),
+            ("http://[fd00::1]/v1", true),
+            ("http://ollama:11434/v1", true),
+            ("http://box.local/v1", true),
+            ("https://api.example.com/v1", false),
+            ("https://8.8.8.8/v1", false),
+            ("https://localhost.example.com/v1", false),
+            ("https://[2001:db8::1]/v1", false),
+        ];
+        for (url, local) in rows {
+            assert_eq!(is_local(&Url::parse(url).unwrap()), local, "{url}");
+        }
+    }
+
+    #[test]
+    fn each_limit_names_itself_and_its_setting() {
+        let rows = [
+            (
+                Limit::Connect,
+                "timed out: no connection within 2 s (setting `provider.connectTimeoutMs`)",
+            ),
+            (
+                Limit::FirstOutput,
+                "timed out: no output from the model within 2 s (setting `provider.firstOutputTimeoutMs`)",
+            ),
+            (
+                Limit::Idle,
+                "timed out: nothing more from the model within 2 s (setting `provider.idleTimeoutMs`)",
+            ),
+            (
+                Limit::Total,
+                "timed out: the response was not complete within 2 s (setting `provider.totalTimeoutMs`)",
+            ),
+        ];
+        for (limit, text) in rows {
+            let error = limit.error(Duration::from_secs(2));
+            assert_eq!(
+                (error.kind, error.message.as_str()),
+                (StreamErrorKind::Timeout, text)
+            );
+        }
+    }
+
+    #[test]
+    fn defaults_of_the_open_profile_are_long_and_longer_for_local_servers() {
+        let policy = LimitPolicy::open();
+        assert_eq!(policy.local.first_output, Some(Duration::from_secs(1800)));
+        assert_eq!(policy.remote.first_output, Some(Duration::from_secs(600)));
+        assert_eq!(policy.remote.idle, Some(Duration::from_secs(300)));
+        assert_eq!((policy.local.total, policy.remote.total), (None, None));
+    }
+
+    #[test]
+    fn defaults_of_the_governed_profile() {
+        let limits = Limits::governed();
+        let all = [
+            limits.connect,
+            limits.first_output,
+            limits.idle,
+            limits.total,
+        ];
+        assert_eq!(
+            all.map(|limit| limit.map(|l| l.as_secs())),
+            [Some(10), Some(90), Some(30), Some(180)]
+        );
+    }
+}
