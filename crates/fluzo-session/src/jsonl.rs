@@ -177,7 +177,7 @@ impl SessionStore for JsonlStore {
             state.append_unborn(node, Arc::clone(&entry), durability, &*self.ids)?;
             return Ok(entry);
         }
-        state.ready(&entry.timestamp, &*self.ids)?;
+        state.ready(&entry.timestamp, durability, &*self.ids)?;
         if let Some(disk) = &mut state.disk {
             let place = Place::Disk(disk.append(&line, durability)?);
             state.index.push(node);
@@ -291,18 +291,23 @@ impl State {
     }
 
     /// Makes sure that the file may be appended to, or goes on in a new one.
-    fn ready(&mut self, timestamp: &str, ids: &dyn IdSource) -> Result<(), StoreError> {
+    fn ready(
+        &mut self,
+        timestamp: &str,
+        durability: Durability,
+        ids: &dyn IdSource,
+    ) -> Result<(), StoreError> {
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
         match disk.claim()? {
-            Claim::Ours => self.mend(),
+            Claim::Ours => self.mend(durability),
             Claim::Unlocked(reason) => {
                 self.notices.push(Notice::LockUnavailable {
                     path: self.path.clone(),
                     reason,
                 });
-                self.mend()
+                self.mend(durability)
             }
             Claim::Busy => self.fork(timestamp, None, ids),
             Claim::Changed(change) => self.fork(timestamp, Some(change), ids),
@@ -310,7 +315,7 @@ impl State {
     }
 
     /// Brings a claimed file into the state in which lines can be appended.
-    fn mend(&mut self) -> Result<(), StoreError> {
+    fn mend(&mut self, durability: Durability) -> Result<(), StoreError> {
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
@@ -327,7 +332,7 @@ impl State {
             self.notices.extend(notices);
             return Ok(());
         }
-        let moved = disk.mend_tail()?;
+        let moved = disk.mend_tail(durability)?;
         self.notices.extend(moved);
         Ok(())
     }

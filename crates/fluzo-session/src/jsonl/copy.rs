@@ -10,7 +10,7 @@ use super::head::{self, Content};
 use super::migrate;
 use super::scan::{Span, Tail};
 use crate::entry::parse_object;
-use crate::store::{Notice, StoreError};
+use crate::store::{Durability, Notice, StoreError};
 use crate::{Entry, EntryKind, Header, Index, Node, NodeKind};
 
 /// Where the payload of an entry is.
@@ -112,7 +112,7 @@ pub(super) fn migrate_in_place(
     let path = disk.path().to_owned();
     let mut notices = Vec::new();
     if let Tail::Torn { offset } = disk.tail() {
-        let (to, bytes) = disk.save_tail(offset)?;
+        let (to, bytes) = disk.save_tail(offset, Durability::Synced)?;
         notices.push(Notice::TailMoved { to, bytes });
     }
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -206,16 +206,26 @@ impl Rewrite<'_> {
         for (node, place) in index.raw().iter().zip(places) {
             let Place::Disk(span) = place else { continue };
             self.between(disk, *span)?;
-            let entry = disk
-                .text(*span)
-                .and_then(|text| decode(&text, node, self.version));
-            let entry = entry.ok_or_else(|| StoreError::Unreadable {
-                id: node.id.to_string(),
-            })?;
-            let line = entry.to_line().map_err(unwritable(&node.id))?;
+            let Some(text) = disk.text(*span) else {
+                return Err(StoreError::Unreadable {
+                    id: node.id.to_string(),
+                });
+            };
+            // What cannot be built is not understood either, and stays as it is.
+            let line = match decode(&text, node, self.version) {
+                Some(entry) => entry.to_line().map_err(unwritable(&node.id))?,
+                None => text,
+            };
             let span = self.out.line(&line).map_err(refused("write", self.path))?;
             rewritten.push(Place::Disk(span));
         }
+        self.between(
+            disk,
+            Span {
+                offset: disk.sound_len(),
+                len: 0,
+            },
+        )?;
         Ok(rewritten)
     }
 

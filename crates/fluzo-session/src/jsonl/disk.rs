@@ -118,6 +118,14 @@ impl Disk {
         self.tail
     }
 
+    /// Length of the file without a part of a line at its end.
+    pub(super) fn sound_len(&self) -> u64 {
+        match self.tail {
+            Tail::Torn { offset } => offset,
+            Tail::Ended | Tail::NoLineEnd => self.len,
+        }
+    }
+
     pub(super) fn reader(&mut self) -> &mut File {
         &mut self.reader
     }
@@ -158,33 +166,37 @@ impl Disk {
     }
 
     /// Moves a part of a line at the end to `<file>.damaged`. The file must be claimed.
-    pub(super) fn mend_tail(&mut self) -> Result<Option<Notice>, StoreError> {
+    pub(super) fn mend_tail(
+        &mut self,
+        durability: Durability,
+    ) -> Result<Option<Notice>, StoreError> {
         let Tail::Torn { offset } = self.tail else {
             return Ok(None);
         };
-        let (to, bytes) = self.save_tail(offset)?;
+        let (to, bytes) = self.save_tail(offset, durability)?;
         self.cut_off(offset)?;
         self.tail = Tail::Ended;
         Ok(Some(Notice::TailMoved { to, bytes }))
     }
 
     /// Copies what stands from `offset` on to `<file>.damaged`.
-    pub(super) fn save_tail(&mut self, offset: u64) -> Result<(PathBuf, u64), StoreError> {
+    pub(super) fn save_tail(
+        &mut self,
+        offset: u64,
+        durability: Durability,
+    ) -> Result<(PathBuf, u64), StoreError> {
         let to = beside(&self.path, "damaged");
-        let mut aside = File::options()
-            .append(true)
-            .create(true)
-            .open(&to)
-            .map_err(refused("write", &to))?;
+        let open = File::options().append(true).create(true).open(&to);
+        let mut aside = open.map_err(refused("write", &to))?;
         self.reader
             .seek(SeekFrom::Start(offset))
             .map_err(refused("read", &self.path))?;
         let mut torn = (&mut self.reader).take(self.len.saturating_sub(offset));
         let bytes = io::copy(&mut torn, &mut aside).map_err(refused("write", &to))?;
-        aside
-            .write_all(b"\n")
-            .and_then(|()| aside.sync_data())
-            .map_err(refused("write", &to))?;
+        aside.write_all(b"\n").map_err(refused("write", &to))?;
+        if durability == Durability::Synced {
+            aside.sync_data().map_err(refused("write", &to))?;
+        }
         Ok((to, bytes))
     }
 

@@ -1,0 +1,2 @@
+//! Append and open.
+fn main() {}

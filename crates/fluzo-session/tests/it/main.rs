@@ -1,0 +1,16 @@
+//! Tests of sessions over both stores.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, reason = "tests make and damage files")]
+
+mod conformance;
+mod context;
+mod crash;
+mod damage;
+mod file;
+mod fork;
+mod locate;
+mod migration;
+mod random;
+mod session;
+mod support;
+mod writers;
