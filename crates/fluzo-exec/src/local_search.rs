@@ -1,5 +1,6 @@
 //! Search on this machine's files, in this process, with ripgrep's libraries.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -265,6 +266,41 @@ impl TreeSearch for LocalSearch {
             ignored_files,
             unreadable: unreadable.into_inner(),
         })
+    }
+
+    fn list(
+        &self,
+        root: &Path,
+        levels: usize,
+        limit: usize,
+        compare: fn(&OsStr, &OsStr) -> std::cmp::Ordering,
+        cancel: &CancellationToken,
+    ) -> Result<FindReport, SearchError> {
+        if !root_is_directory(root)? {
+            return Err(root_error(root, io::ErrorKind::NotADirectory.into()));
+        }
+        let mut walk = self.walk(root, Rules::Find);
+        walk.max_depth(Some(levels)).sort_by_file_name(compare);
+        let unreadable = AtomicU64::new(0);
+        let mut report = FindReport::default();
+        for entry in walk.build() {
+            not_cancelled(cancel)?;
+            let Some(entry) = step(entry, &unreadable).filter(|entry| entry.depth() > 0) else {
+                continue;
+            };
+            if report.paths.len() >= limit {
+                report.limit_reached = true;
+                break;
+            }
+            let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let relative = entry.path().strip_prefix(root).unwrap_or(entry.path());
+            report.paths.push(FoundPath {
+                relative: relative.to_path_buf(),
+                is_dir,
+            });
+        }
+        report.unreadable = unreadable.into_inner();
+        Ok(report)
     }
 }
 

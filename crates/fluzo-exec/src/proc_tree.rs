@@ -225,16 +225,40 @@ fn last_pid() -> Option<u32> {
 }
 
 fn carries(pid: u32, mark: &str) -> bool {
-    // While a process changes its program its environment reads as empty for a moment.
-    const MAX_READS: usize = 20;
+    // Enough for a process that is preempted while it changes its program.
+    const MAX_READS: usize = 500;
+    const PAUSE: Duration = Duration::from_micros(200);
     for _ in 0..MAX_READS {
         match std::fs::read(format!("/proc/{pid}/environ")) {
-            Ok(environment) if environment.is_empty() => std::thread::yield_now(),
+            Ok(environment) if environment.is_empty() && is_changing(pid) => {
+                std::thread::sleep(PAUSE)
+            }
             Ok(environment) => return names_mark(&environment, mark),
             Err(_) => return false,
         }
     }
     false
+}
+
+/// Whether a process is between two programs. For that moment it has no environment at all, where one that was started
+/// without variables has an empty one at some address.
+fn is_changing(pid: u32) -> bool {
+    const EXITING: u64 = 0x4;
+    const KERNEL_THREAD: u64 = 0x20_0000;
+    let Ok(line) = std::fs::read(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let Some(end) = line.iter().rposition(|byte| *byte == b')') else {
+        return false;
+    };
+    let rest = String::from_utf8_lossy(&line[end + 1..]);
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next();
+    let flags: Option<u64> = fields.nth(5).and_then(|flags| flags.parse().ok());
+    let environment_end = fields.nth(41);
+    !matches!(state, Some("Z" | "X" | "x") | None)
+        && flags.is_some_and(|flags| flags & (EXITING | KERNEL_THREAD) == 0)
+        && environment_end == Some("0")
 }
 
 fn names_mark(environment: &[u8], mark: &str) -> bool {
@@ -356,6 +380,7 @@ mod tests {
             }
             .is_alive()
         );
+        assert!(!is_changing(own.pid));
         let all = snapshot(own.start, |_| true);
         assert!(
             all.iter()

@@ -1,7 +1,9 @@
 //! Searching a tree for text and for names: one object-safe trait and its value types.
 
+use std::cmp::Ordering;
+use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
@@ -144,6 +146,17 @@ pub trait TreeSearch: Send + Sync {
     fn find(
         &self,
         query: &FindQuery,
+        cancel: &CancellationToken,
+    ) -> Result<FindReport, SearchError>;
+
+    /// Lists the first `limit` entries below the directory `root`, at most `levels` deep, a directory before what is in
+    /// it. Ignore rules hold as for [`TreeSearch::find`]; siblings are ordered by `compare`. What was hidden is not counted.
+    fn list(
+        &self,
+        root: &Path,
+        levels: usize,
+        limit: usize,
+        compare: fn(&OsStr, &OsStr) -> Ordering,
         cancel: &CancellationToken,
     ) -> Result<FindReport, SearchError>;
 }

@@ -1,6 +1,7 @@
 //! What the process tests share: specs, sinks, and looking for processes without sleeping.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -112,7 +113,10 @@ pub fn await_end(pid: u32) {
         assert_eq!(
             rustix::event::poll(&mut polled, Some(&limit)).unwrap(),
             1,
-            "process {pid} did not end"
+            "process {pid} did not end: {}",
+            fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .replace('\0', " ")
         );
     }
 }
