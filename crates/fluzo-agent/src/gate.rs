@@ -95,11 +95,12 @@ impl Gate {
     }
 
     /// Judges again if the policy has changed since the permit was made. A person's
-    /// earlier consent stands unless the policy now denies.
+    /// earlier consent was given under the older policy and does not stand in for an
+    /// answer under the new one.
     ///
     /// # Errors
     ///
-    /// The policy denies the call now.
+    /// The policy denies the call now, or asks about it.
     pub fn confirm(&self, permit: Permit) -> Result<Permit, ToolError> {
         if permit.revision == self.policy.revision() {
             return Ok(permit);

@@ -127,10 +127,12 @@ impl Flights {
     ) -> Result<(), Halt> {
         loop {
             match poll_fn(|context| self.poll_step(context)).await {
-                Step::Update(index, partial) => show_update(running, &calls[index], partial).await,
+                Step::Update(index, partial) => {
+                    done.update(running, index, &calls[index], partial).await
+                }
                 Step::Landed(index, finished) => {
                     while let Some((index, partial)) = self.inbox.take() {
-                        show_update(running, &calls[index], partial).await;
+                        done.update(running, index, &calls[index], partial).await;
                     }
                     match finished {
                         Ok(finished) => done.end(running, index, &calls[index], finished).await,
@@ -159,17 +161,6 @@ impl Flights {
     }
 }
 
-async fn show_update(running: &Running, call: &ToolCall, partial: ToolOutput) {
-    running
-        .show(AgentEvent::ToolExecutionUpdate {
-            call_id: call.id.clone(),
-            tool_name: call.name.clone(),
-            args: call.arguments.clone(),
-            partial,
-        })
-        .await;
-}
-
 /// Calls that have ended.
 struct Done {
     finished: Vec<Option<Finished>>,
@@ -182,6 +173,22 @@ impl Done {
             finished: std::iter::repeat_with(|| None).take(calls).collect(),
             results: Vec::new(),
         }
+    }
+
+    /// Shows a partial result, unless the call has ended: what a tool left behind may
+    /// still hold its sink.
+    async fn update(&self, running: &Running, index: usize, call: &ToolCall, partial: ToolOutput) {
+        if self.finished[index].is_some() {
+            return;
+        }
+        running
+            .show(AgentEvent::ToolExecutionUpdate {
+                call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                args: call.arguments.clone(),
+                partial,
+            })
+            .await;
     }
 
     async fn end(&mut self, running: &Running, index: usize, call: &ToolCall, finished: Finished) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fluzo_llm::{AbortSignal, Content, Message, ToolCall, ToolOutput, ToolResultMessage};
+use futures_util::future::{Either, select};
 use serde_json::Value;
 
 use super::Shared;
@@ -119,13 +120,18 @@ async fn permit(
         Judgement::Allowed(permit) => Ok(permit),
         Judgement::Denied { reason } => Err(Finished::error(reason)),
         Judgement::Ask(pending) => {
-            let answer = running.shared.effects.human.ask(pending.question()).await;
-            pending.answer(answer).map_err(Finished::error)
+            let asked = running.shared.effects.human.ask(pending.question());
+            let aborted = Box::pin(running.abort.cancelled());
+            match select(asked, aborted).await {
+                Either::Left((answer, _)) => pending.answer(answer).map_err(Finished::error),
+                Either::Right(_) => Err(Finished::error(ABORTED)),
+            }
         }
     }
 }
 
-/// Runs a permitted call and finishes its result.
+/// Runs a permitted call and finishes its result. A call whose turn comes after an
+/// abort does not run.
 pub(super) async fn execute(
     shared: Arc<Shared>,
     call: ToolCall,
@@ -133,6 +139,9 @@ pub(super) async fn execute(
     abort: AbortSignal,
     updates: UpdateSink,
 ) -> Result<Finished, Halt> {
+    if abort.is_cancelled() {
+        return Ok(Finished::error(ABORTED));
+    }
     let context = ToolContext { abort, updates };
     let finished = match shared.effects.tools.run(ready.permit, context).await {
         Ok(output) => Finished {

@@ -64,20 +64,14 @@ impl NativeAgent {
         }
     }
 
-    fn launch(
-        &self,
-        spec: RunSpec,
-        opening: run::Opening,
-        busy: StartError,
-    ) -> Result<Run, StartError> {
-        let claim = Claim::take(&self.shared).ok_or(busy)?;
+    fn launch(&self, claim: Claim, spec: RunSpec, opening: run::Opening) -> Run {
         self.shared.state.change(|state| {
             state.messages.clone_from(&spec.context.messages);
             state.is_streaming = true;
             state.error_message = None;
             state.error = None;
         });
-        Ok(Run::new(run::drive(claim, spec, opening)))
+        Run::new(run::drive(claim, spec, opening))
     }
 }
 
@@ -120,19 +114,16 @@ impl Shared {
 
 impl Agent for NativeAgent {
     fn start(&self, spec: RunSpec) -> Result<Run, StartError> {
-        self.launch(
-            spec,
-            run::Opening::Prompt {
-                skip_first_poll: false,
-            },
-            StartError::Busy,
-        )
+        let claim = Claim::take(&self.shared).ok_or(StartError::Busy)?;
+        let opening = run::Opening::Prompt {
+            skip_first_poll: false,
+        };
+        Ok(self.launch(claim, spec, opening))
     }
 
     fn resume(&self, mut spec: RunSpec) -> Result<Run, StartError> {
-        if self.shared.active().is_some() {
-            return Err(StartError::BusyContinue);
-        }
+        // Claimed before the queues are touched: a refusal must not lose what waits in them.
+        let claim = Claim::take(&self.shared).ok_or(StartError::BusyContinue)?;
         let last = spec
             .context
             .messages
@@ -151,9 +142,10 @@ impl Agent for NativeAgent {
             }
             run::Opening::Prompt { skip_first_poll }
         } else {
+            spec.prompt.clear();
             run::Opening::Continue
         };
-        self.launch(spec, opening, StartError::BusyContinue)
+        Ok(self.launch(claim, spec, opening))
     }
 
     fn send(&self, input: Input) {
@@ -161,7 +153,9 @@ impl Agent for NativeAgent {
     }
 
     fn cancel(&self) {
-        if let Some(abort) = &*self.shared.active() {
+        // Not under the lock: whoever is woken may look at the agent.
+        let abort = self.shared.active().clone();
+        if let Some(abort) = abort {
             abort.cancel();
         }
     }

@@ -39,7 +39,10 @@ pub(super) async fn receive(
         receiver.read(running, stream).await
     };
     let message = receiver.finish(running, &finish).await;
-    running.shared.state.change(|state| state.error.clone_from(&finish.error));
+    running
+        .shared
+        .state
+        .change(|state| state.error.clone_from(&finish.error));
     running.finish(Arc::clone(&message)).await?;
     Ok((message, finish.error))
 }
@@ -71,6 +74,10 @@ impl Receiver {
             match next(&mut stream, &running.abort).await {
                 Some(StreamEvent::Start) => self.start(running).await,
                 Some(StreamEvent::Done(finish) | StreamEvent::Failed(finish)) => return *finish,
+                // Blocks may still be closed after an abort; a provider that goes on is left.
+                Some(delta) if running.abort.is_cancelled() && !closes_a_block(&delta) => {
+                    return Finish::failed(StreamError::aborted(), Usage::default());
+                }
                 Some(delta) => {
                     self.start(running).await;
                     running.show(AgentEvent::MessageUpdate { delta }).await;
@@ -115,6 +122,14 @@ impl Receiver {
         }
         message
     }
+}
+
+fn closes_a_block(event: &StreamEvent) -> bool {
+    use StreamEvent::{TextEnd, ThinkingEnd, ToolCallEnd};
+    matches!(
+        event,
+        TextEnd { .. } | ThinkingEnd { .. } | ToolCallEnd { .. }
+    )
 }
 
 /// The next event. A stream that does not end by itself after an abort is ended here,

@@ -76,7 +76,7 @@ impl Running {
         let mut pending = if skip {
             Vec::new()
         } else {
-            self.shared.queues.poll_steering()
+            self.poll_steering()
         };
         let mut first = true;
         loop {
@@ -90,7 +90,7 @@ impl Running {
                 Turn::Done => {
                     pending = self.poll_steering();
                     if pending.is_empty() {
-                        pending = self.shared.queues.poll_follow_up();
+                        pending = self.poll_follow_up();
                     }
                     if pending.is_empty() {
                         return Ok(RunEnd::Completed);
@@ -123,21 +123,30 @@ impl Running {
             tool_results: batch.results.clone(),
         })
         .await;
-        let turn = TurnInfo {
-            message: &message,
-            tool_results: &batch.results,
-            messages: &self.context.messages,
-        };
+        let turn = self.turn_info(&message, &batch.results);
         let next = self.shared.hooks.prepare_next_turn(turn).await;
+        self.apply(next);
+        let turn = self.turn_info(&message, &batch.results);
         if self.shared.hooks.should_stop_after_turn(turn).await {
             return Ok(Turn::Ended(RunEnd::Stopped));
         }
-        self.apply(next);
         Ok(if more && !batch.terminate {
             Turn::More
         } else {
             Turn::Done
         })
+    }
+
+    fn turn_info<'a>(
+        &'a self,
+        message: &'a Arc<Message>,
+        tool_results: &'a [Arc<Message>],
+    ) -> TurnInfo<'a> {
+        TurnInfo {
+            message,
+            tool_results,
+            messages: &self.context.messages,
+        }
     }
 
     /// After an abort nothing more is taken in; what waits keeps waiting.
@@ -146,6 +155,14 @@ impl Running {
             Vec::new()
         } else {
             self.shared.queues.poll_steering()
+        }
+    }
+
+    fn poll_follow_up(&self) -> Vec<Arc<Message>> {
+        if self.abort.is_cancelled() {
+            Vec::new()
+        } else {
+            self.shared.queues.poll_follow_up()
         }
     }
 
