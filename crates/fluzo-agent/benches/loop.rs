@@ -1,0 +1,4 @@
+//! What the loop itself costs.
+fn main() {
+    divan::main();
+}
