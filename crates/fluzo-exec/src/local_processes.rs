@@ -24,8 +24,10 @@ use crate::process::{
 use crate::session::in_new_session;
 use crate::watcher::{Registration, Watcher};
 
-/// Bytes read at once; the capacity of a pipe.
+/// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
+/// Bytes the output pipe may hold.
+const PIPE: usize = 1024 * 1024;
 /// After the command's end, output is waited for until this long nothing came.
 const SILENCE: Duration = Duration::from_millis(100);
 /// And never longer than this, however much a background process writes.
@@ -312,7 +314,7 @@ impl Call {
         }
         self.guard.armed = false;
         // What an unreachable writer adds meanwhile is bounded by reading no more than a pipe can hold.
-        let mut left: usize = 1024 * 1024;
+        let mut left = PIPE;
         while left > 0 {
             match self.read_some(sink)? {
                 0 => break,
@@ -374,6 +376,8 @@ fn new_mark() -> io::Result<String> {
 /// Starts the command with both outputs on one pipe, and returns the pipe's other end.
 fn spawn(spec: &CommandSpec, mark: &str) -> io::Result<(Child, PipeReader)> {
     let (reader, writer) = io::pipe()?;
+    // Saves most wake-ups of a flood. The system may refuse: a smaller pipe works as well.
+    let _ = rustix::pipe::fcntl_setpipe_size(&reader, PIPE);
     let mut command = std::process::Command::new(&spec.program);
     command
         .args(&spec.args)
