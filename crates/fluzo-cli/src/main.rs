@@ -1,2 +1,31 @@
-//! The program `fluzo`.
-fn main() {}
+//! The program `fluzo`: reads arguments and environment, puts everything together, and
+//! turns what came of it into an exit code.
+//!
+//! The only crate that reads environment, home, working folder and wall clock, and the
+//! only one that names concrete providers, stores and agents.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this crate owns environment, clock, files and standard streams"
+)]
+
+mod agent_folder;
+mod arguments;
+mod choose;
+mod demo;
+mod dispatch;
+mod flags;
+mod help;
+mod inputs;
+mod pi;
+mod surroundings;
+mod wiring;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let code = dispatch::dispatch(&surroundings::Surroundings::read());
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}

@@ -1,1 +1,18 @@
-//! The agent session: prompt assembly, models, session, commands; serves fluzo-protocol.
+//! The agent session: one session, one agent, one model in use. Assembles prompts,
+//! chooses models and keys, and serves `fluzo-protocol`.
+
+mod broadcast;
+mod catalogue;
+mod interrupted;
+mod jsonc;
+mod keys;
+mod models;
+mod notices;
+mod pattern;
+mod prompt;
+mod session;
+
+pub use keys::{KeyRing, SecretValue};
+pub use models::{ModelRegistry, Resolved};
+pub use prompt::{SystemPrompt, system_prompt};
+pub use session::{AgentSession, SessionParts};

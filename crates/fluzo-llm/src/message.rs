@@ -7,6 +7,8 @@ use crate::content::joined_text;
 use crate::{Content, Extra, ToolCall, Usage};
 
 /// A transcript item: what a model sends and gets, and Fluzo's own roles.
+// Messages live behind an `Arc`, so the size of the largest variant is paid once each.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "camelCase")]
 pub enum Message {

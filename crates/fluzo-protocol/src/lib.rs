@@ -4,12 +4,14 @@
 //! it is written: with the whole partial message in every update.
 
 mod command;
+mod endpoint;
 mod event;
 mod queue;
 mod snapshot;
 mod writer;
 
 pub use command::{Command, QueueBehavior, Response};
+pub use endpoint::{Endpoint, EventSink, Prompt, RunReport, Submitted};
 pub use event::Event;
 pub use queue::MergingQueue;
 pub use snapshot::Snapshot;

@@ -47,16 +47,18 @@ pub trait OperationListener: Send + Sync {
 pub struct RunOperation {
     agent: Arc<dyn Agent>,
     time: Arc<dyn TimeEffect>,
-    policy: RetryPolicy,
     listener: Arc<dyn OperationListener>,
     attempts: Arc<Attempts>,
     waiting: Mutex<Option<AbortSignal>>,
     _success: fluzo_agent::Subscription,
 }
 
-/// How many further attempts the current operation has made.
-#[derive(Debug, Default)]
-struct Attempts(AtomicU32);
+/// How many further attempts the current operation has made, and how many it may.
+#[derive(Debug)]
+pub struct Attempts {
+    policy: RetryPolicy,
+    made: AtomicU32,
+}
 
 impl RunOperation {
     /// Operations of `agent`. Listeners that are to see a response before the end of
@@ -64,10 +66,9 @@ impl RunOperation {
     pub fn new(
         agent: Arc<dyn Agent>,
         time: Arc<dyn TimeEffect>,
-        policy: RetryPolicy,
+        attempts: Arc<Attempts>,
         listener: Arc<dyn OperationListener>,
     ) -> Self {
-        let attempts = Arc::new(Attempts::default());
         let success = SuccessWatch {
             attempts: Arc::clone(&attempts),
             listener: Arc::clone(&listener),
@@ -76,17 +77,11 @@ impl RunOperation {
         Self {
             agent,
             time,
-            policy,
             listener,
             attempts,
             waiting: Mutex::default(),
             _success: subscription,
         }
-    }
-
-    /// Whether the run that is about to end with `error` will be tried again.
-    pub fn will_retry(&self, error: &StreamError) -> bool {
-        self.policy.delay(self.attempts.get() + 1, error).is_some()
     }
 
     /// Runs `spec` to its end, further attempts included. The first request is not
@@ -133,7 +128,7 @@ impl RunOperation {
 
     async fn prepare_retry(&self, error: &StreamError) -> bool {
         let attempt = self.attempts.get() + 1;
-        let Some(delay) = self.policy.delay(attempt, error) else {
+        let Some(delay) = self.attempts.policy.delay(attempt, error) else {
             self.give_up(attempt - 1, error.message.clone()).await;
             return false;
         };
@@ -143,7 +138,7 @@ impl RunOperation {
         self.listener
             .on_operation(OperationEvent::RetryStart {
                 attempt,
-                max_attempts: self.policy.max_retries,
+                max_attempts: self.attempts.policy.max_retries,
                 delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
                 error_message: error.message.clone(),
             })
@@ -195,16 +190,29 @@ pub enum Entry {
 }
 
 impl Attempts {
+    /// None made yet, under `policy`.
+    pub fn new(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            made: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether a run that is about to end with `error` will be entered again.
+    pub fn will_retry(&self, error: &StreamError) -> bool {
+        self.policy.delay(self.get() + 1, error).is_some()
+    }
+
     fn get(&self) -> u32 {
-        self.0.load(Ordering::SeqCst)
+        self.made.load(Ordering::SeqCst)
     }
 
     fn set(&self, attempt: u32) {
-        self.0.store(attempt, Ordering::SeqCst);
+        self.made.store(attempt, Ordering::SeqCst);
     }
 
     fn reset(&self) -> u32 {
-        self.0.swap(0, Ordering::SeqCst)
+        self.made.swap(0, Ordering::SeqCst)
     }
 }
 

@@ -1,0 +1,92 @@
+//! The agent folder: settings, models and sessions of the open profile.
+
+use std::path::{Path, PathBuf};
+
+use fluzo_settings::{OPEN, Settings, Source, key};
+use serde_json::Value;
+
+use crate::surroundings::Surroundings;
+
+/// Files of the open profile, read and nothing written.
+pub(crate) struct AgentFolder {
+    pub(crate) path: PathBuf,
+    pub(crate) settings: Settings,
+    pub(crate) models_json: Option<String>,
+    /// What could not be read, for the user.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl AgentFolder {
+    /// Reads the folder that `PI_CODING_AGENT_DIR` names, else `~/.pi/agent`, and the
+    /// project's settings.
+    pub(crate) fn read(surroundings: &Surroundings, workspace: &Path) -> Self {
+        let path = match surroundings.variable("PI_CODING_AGENT_DIR") {
+            Some(text) => surroundings.path(text),
+            None => surroundings.path("~/.pi/agent"),
+        };
+        let mut warnings = Vec::new();
+        let mut layers = Vec::new();
+        let files = [
+            (Source::Global, path.join("settings.json")),
+            (Source::Project, workspace.join(".pi").join("settings.json")),
+        ];
+        for (source, file) in files {
+            match layer(&file) {
+                Ok(Some(value)) => layers.push((source, value)),
+                Ok(None) => {}
+                Err(problem) => warnings.push(problem),
+            }
+        }
+        let settings = Settings::resolve(OPEN, &layers);
+        warnings.extend(settings.problems().iter().map(ToString::to_string));
+        let models = path.join("models.json");
+        let models_json = text(&models).unwrap_or_else(|problem| {
+            warnings.push(problem);
+            None
+        });
+        Self {
+            path,
+            settings,
+            models_json,
+            warnings,
+        }
+    }
+
+    /// Where sessions of `workspace` are kept, and the folder above that holds those of
+    /// all working folders, when there is one.
+    pub(crate) fn sessions(
+        &self,
+        surroundings: &Surroundings,
+        flag: Option<&str>,
+        workspace: &Path,
+    ) -> (PathBuf, Option<PathBuf>) {
+        let variable = surroundings.variable("PI_CODING_AGENT_SESSION_DIR");
+        if let Some(own) = flag.or(variable).or(self.settings.text(key::SESSION_DIR)) {
+            return (surroundings.path(own), None);
+        }
+        let root = self.path.join("sessions");
+        let folder = fluzo_session::jsonl::locate::folder_name(&workspace.to_string_lossy());
+        (root.join(folder), Some(root))
+    }
+}
+
+fn layer(path: &Path) -> Result<Option<Value>, String> {
+    let Some(text) = text(path)? else {
+        return Ok(None);
+    };
+    match serde_json::from_str(&text) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => Err(format!(
+            "`{}` is not valid JSON and was passed over: {error}",
+            path.display()
+        )),
+    }
+}
+
+fn text(path: &Path) -> Result<Option<String>, String> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("`{}` cannot be read: {error}", path.display())),
+    }
+}

@@ -1,0 +1,252 @@
+//! The composition root of the open profile: puts agent, tools, provider and session
+//! together. What a profile is, is decided here and nowhere below.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fluzo_agent::{
+    AgentOptions, DirectTools, Effects, Gate, Hooks, NativeAgent, NobodyToAsk, QueueMode,
+    TimeEffect, Tool, ToolSet,
+};
+use fluzo_exec::{
+    Environment, LocalFileSystem, LocalProcesses, LocalProcessesConfig, LocalSearch,
+    LocalSearchConfig, PathLocks, ProcessRunner,
+};
+use fluzo_host::{AgentSession, KeyRing, SessionParts};
+use fluzo_llm::{Credentials, Model, Provider, ThinkingLevel};
+use fluzo_policy::AllowAll;
+use fluzo_providers::{HttpClient, LimitPolicy, Limits};
+use fluzo_runtime::clock::TokioTime;
+use fluzo_runtime::compose::{Layers, compose};
+use fluzo_runtime::journal::SessionJournal;
+use fluzo_runtime::model::{Dialects, ProviderModel};
+use fluzo_runtime::retry::RetryPolicy;
+use fluzo_session::{Session, SessionStore};
+use fluzo_settings::{Settings, key};
+use fluzo_stdx::ids::IdSource;
+use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
+
+use crate::surroundings::{Surroundings, now_ms};
+
+/// What a session of the open profile is made from.
+pub(crate) struct Plan<'a> {
+    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) settings: &'a Settings,
+    pub(crate) agent_folder: &'a Path,
+    pub(crate) workspace: &'a Path,
+    pub(crate) store: Arc<dyn SessionStore>,
+    pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) keys: KeyRing,
+    pub(crate) model: Arc<Model>,
+    pub(crate) thinking: ThinkingLevel,
+    /// Names of the tools on offer, in order.
+    pub(crate) tools: &'a [String],
+    /// Variables that commands get besides the inherited ones.
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    /// Hooks of the runs.
+    pub(crate) hooks: Arc<dyn Hooks>,
+}
+
+/// The tools of a session and the processes they leave behind.
+pub(crate) struct Toolbox {
+    pub(crate) tools: ToolSet,
+    pub(crate) processes: Arc<dyn ProcessRunner>,
+}
+
+/// Puts a session together. `prompt` makes the system prompt for the tools on offer.
+///
+/// # Errors
+///
+/// The text for the user when the session cannot be read.
+pub(crate) fn session(
+    plan: Plan<'_>,
+    toolbox: Toolbox,
+    system_prompt: &str,
+) -> Result<AgentSession, String> {
+    let time: Arc<dyn TimeEffect> = Arc::new(TokioTime::new(now_ms));
+    let session = Arc::new(Session::new(plan.store, plan.ids));
+    let credentials: Arc<dyn Credentials> = Arc::new(plan.keys);
+    let gate = Gate::new(Arc::new(AllowAll));
+    let dialects = Arc::new(HttpDialects::new(plan.settings));
+    let base = Effects {
+        model: Arc::new(ProviderModel::new(dialects, Arc::clone(&credentials))),
+        tools: Arc::new(DirectTools::new(gate.clone())),
+        human: Arc::new(NobodyToAsk),
+        time: Arc::clone(&time),
+        journal: Arc::new(SessionJournal::new(Arc::clone(&session), Arc::clone(&time))),
+    };
+    let effects = compose(base, &Layers::default());
+    let agent = NativeAgent::new(effects.clone(), gate, plan.hooks, options(plan.settings));
+    let processes = toolbox.processes;
+    let parts = SessionParts {
+        agent: Arc::new(agent),
+        session,
+        time: effects.time,
+        credentials,
+        model: plan.model,
+        thinking: plan.thinking,
+        tools: toolbox.tools,
+        system_prompt: system_prompt.into(),
+        retry: retry(plan.settings),
+        queue_modes: (
+            mode_name(plan.settings, key::STEERING_MODE),
+            mode_name(plan.settings, key::FOLLOW_UP_MODE),
+        ),
+        background: Arc::new(move || processes.background()),
+    };
+    AgentSession::new(parts).map_err(|error| error.to_string())
+}
+
+/// The tools that `plan` names.
+///
+/// # Errors
+///
+/// The text for the user when no shell can be found.
+pub(crate) fn toolbox(plan: &Plan<'_>) -> Result<Toolbox, String> {
+    let processes: Arc<dyn ProcessRunner> =
+        Arc::new(LocalProcesses::new(LocalProcessesConfig::default()));
+    let env = Arc::new(ToolEnv {
+        cwd: plan.workspace.to_owned(),
+        home: plan.surroundings.home.clone(),
+        fs: Arc::new(LocalFileSystem),
+        search: Arc::new(LocalSearch::new(LocalSearchConfig::default())),
+        processes: Arc::clone(&processes),
+        locks: PathLocks::new(),
+        limits: ToolLimits::OPEN,
+        bash: bash(plan)?,
+        model_takes_images: AtomicBool::new(plan.model.takes_images()),
+        resize_images: plan.settings.bool(key::IMAGES_AUTO_RESIZE),
+    });
+    let tools = plan
+        .tools
+        .iter()
+        .filter_map(|name| fluzo_tools::registry::builtin(name, &env));
+    Ok(Toolbox {
+        tools: ToolSet::new(tools.collect::<Vec<Arc<dyn Tool>>>()),
+        processes,
+    })
+}
+
+fn bash(plan: &Plan<'_>) -> Result<BashEnvironment, String> {
+    let settings = plan.settings;
+    let mut set = plan.variables.clone();
+    set.push(("PI_CODING_AGENT".into(), "true".into()));
+    Ok(BashEnvironment {
+        shell: shell(plan.surroundings, settings.text(key::SHELL_PATH))?,
+        prefix: settings.text(key::SHELL_COMMAND_PREFIX).map(str::to_owned),
+        environment: Environment::Inherit {
+            set,
+            path_prefix: Some(plan.agent_folder.join("bin")),
+        },
+        spill: SpillPolicy::File {
+            folder: std::env::temp_dir(),
+            max_bytes: settings
+                .number(key::SHELL_OUTPUT_MAX_BYTES)
+                .unwrap_or(SpillPolicy::OPEN_MAX_BYTES),
+        },
+        time: Arc::new(TokioTime::new(now_ms)),
+    })
+}
+
+fn shell(surroundings: &Surroundings, chosen: Option<&str>) -> Result<PathBuf, String> {
+    if let Some(path) = chosen {
+        let path = surroundings.path(path);
+        return if path.exists() {
+            Ok(path)
+        } else {
+            Err(format!("Custom shell path not found: {}", path.display()))
+        };
+    }
+    let usual = PathBuf::from("/bin/bash");
+    if usual.exists() {
+        return Ok(usual);
+    }
+    let path = surroundings.variable("PATH").unwrap_or_default();
+    let on_path = |name: &str| {
+        std::env::split_paths(path)
+            .map(|p| p.join(name))
+            .find(|p| p.exists())
+    };
+    on_path("bash")
+        .or_else(|| on_path("sh"))
+        .ok_or_else(|| "no shell found\nhint: name one with the setting `shellPath`".to_owned())
+}
+
+fn options(settings: &Settings) -> AgentOptions {
+    let mode = |name: &str| {
+        if mode_name(settings, name) == "all" {
+            QueueMode::All
+        } else {
+            QueueMode::OneAtATime
+        }
+    };
+    AgentOptions {
+        steering: mode(key::STEERING_MODE),
+        follow_up: mode(key::FOLLOW_UP_MODE),
+        ..AgentOptions::default()
+    }
+}
+
+fn mode_name(settings: &Settings, name: &str) -> String {
+    settings.text(name).unwrap_or_default().to_owned()
+}
+
+fn retry(settings: &Settings) -> RetryPolicy {
+    let default = RetryPolicy::default();
+    let ms =
+        |key: &str, default: Duration| settings.number(key).map_or(default, Duration::from_millis);
+    RetryPolicy {
+        enabled: settings.bool(key::RETRY_ENABLED),
+        max_retries: settings
+            .number(key::RETRY_MAX)
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(default.max_retries),
+        base_delay: ms(key::RETRY_BASE_DELAY_MS, default.base_delay),
+        max_wait: ms(key::RETRY_MAX_WAIT_MS, default.max_wait),
+    }
+}
+
+/// Dialects over one HTTP client, which is built at the first request.
+struct HttpDialects {
+    http: Arc<HttpClient>,
+    limits: LimitPolicy,
+}
+
+impl HttpDialects {
+    fn new(settings: &Settings) -> Self {
+        let open = LimitPolicy::open();
+        let limits = LimitPolicy {
+            local: limits(settings, open.local),
+            remote: limits(settings, open.remote),
+        };
+        let user_agent = concat!("fluzo/", env!("CARGO_PKG_VERSION"));
+        Self {
+            http: Arc::new(HttpClient::new(user_agent)),
+            limits,
+        }
+    }
+}
+
+/// Limits that are set take the place of the defaults.
+fn limits(settings: &Settings, default: Limits) -> Limits {
+    let ms = |key: &str, default: Option<Duration>| {
+        settings.number(key).map(Duration::from_millis).or(default)
+    };
+    Limits {
+        connect: ms(key::CONNECT_TIMEOUT_MS, default.connect),
+        first_output: ms(key::FIRST_OUTPUT_TIMEOUT_MS, default.first_output),
+        idle: ms(key::IDLE_TIMEOUT_MS, default.idle),
+        total: ms(key::TOTAL_TIMEOUT_MS, default.total),
+        ..default
+    }
+}
+
+impl Dialects for HttpDialects {
+    fn provider(&self, api: &str) -> Result<Arc<dyn Provider>, String> {
+        fluzo_providers::provider_for(api, Arc::clone(&self.http), self.limits, Arc::new(now_ms))
+            .map_err(|error| error.to_string())
+    }
+}

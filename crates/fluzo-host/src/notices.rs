@@ -1,0 +1,71 @@
+//! What the user is told about the store of a session, in words.
+
+use fluzo_session::{Change, DamageReport, Notice};
+
+/// A notice as text.
+pub(crate) fn text(notice: &Notice) -> String {
+    match notice {
+        Notice::ForkedBecauseBusy { from, to } => format!(
+            "the session `{}` is in use by another process; this conversation continues in `{}`",
+            from.display(),
+            to.display()
+        ),
+        Notice::ForkedBecauseChanged {
+            from,
+            to,
+            change,
+            lost,
+        } => {
+            let lost = if *lost > 0 {
+                format!(", {lost} entries were gone")
+            } else {
+                String::new()
+            };
+            format!(
+                "the session `{}` was {} by someone else{lost}; this conversation continues in `{}`",
+                from.display(),
+                changed(*change),
+                to.display()
+            )
+        }
+        Notice::TailMoved { to, bytes } => {
+            format!(
+                "the session's last line was cut off ({bytes} bytes); it was moved to `{}`",
+                to.display()
+            )
+        }
+        Notice::Migrated {
+            from_version,
+            backup,
+        } => format!(
+            "the session was in format {from_version} and has been rewritten; the old file is `{}`",
+            backup.display()
+        ),
+        Notice::LockUnavailable { path, reason } => format!(
+            "no lock can be had on `{}` ({reason}); do not use this session in two places",
+            path.display()
+        ),
+    }
+}
+
+fn changed(change: Change) -> &'static str {
+    match change {
+        Change::Removed => "removed",
+        Change::Replaced => "replaced",
+        Change::Resized | Change::Touched => "changed",
+    }
+}
+
+/// A damage report as text; `None` when nothing is damaged.
+pub(crate) fn damage(report: &DamageReport) -> Option<String> {
+    let first = report.items.first()?;
+    let lines = if report.total == 1 {
+        "line is"
+    } else {
+        "lines are"
+    };
+    Some(format!(
+        "{} {lines} not readable and left as found; the first is line {} (byte {}): {:?}",
+        report.total, first.line, first.offset, first.reason
+    ))
+}

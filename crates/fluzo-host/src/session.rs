@@ -1,0 +1,325 @@
+//! One session with its agent, as front ends reach it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fluzo_agent::{Agent, Input, RunContext, RunEnd, RunSpec, TimeEffect, ToolSet};
+use fluzo_llm::{BoxFuture, Content, Credentials, Message, Model, ThinkingLevel};
+use fluzo_protocol::{
+    Command, Endpoint, EventSink, Prompt, QueueBehavior, RunReport, Snapshot, Submitted,
+};
+use fluzo_runtime::operation::{Attempts, Entry, RunOperation};
+use fluzo_runtime::retry::RetryPolicy;
+use fluzo_session::{NodeKind, Session, StoreError};
+use serde_json::{Value, json};
+
+use crate::broadcast::Broadcast;
+use crate::{interrupted, notices};
+
+/// What a session is made of.
+pub struct SessionParts {
+    /// The agent. Its listeners see nothing before the session is made.
+    pub agent: Arc<dyn Agent>,
+    /// The session.
+    pub session: Arc<Session>,
+    /// Time.
+    pub time: Arc<dyn TimeEffect>,
+    /// Keys; asked before a prompt is accepted.
+    pub credentials: Arc<dyn Credentials>,
+    /// The model in use.
+    pub model: Arc<Model>,
+    /// How much it thinks.
+    pub thinking: ThinkingLevel,
+    /// The tools.
+    pub tools: ToolSet,
+    /// The system prompt.
+    pub system_prompt: Arc<str>,
+    /// When failed responses are tried again.
+    pub retry: RetryPolicy,
+    /// Names of the queue modes, for the snapshot.
+    pub queue_modes: (String, String),
+    /// Processes that finished commands left running.
+    pub background: Arc<dyn Fn() -> Vec<u32> + Send + Sync>,
+}
+
+/// A session that serves commands and shows events.
+pub struct AgentSession(Arc<Inner>);
+
+struct Inner {
+    parts: SessionParts,
+    operation: RunOperation,
+    broadcast: Arc<Broadcast>,
+    context: Mutex<Vec<Arc<Message>>>,
+    /// Model and thinking level at the leaf when the session was opened.
+    stored_model: Option<(String, String)>,
+    stored_level: Option<String>,
+    began: AtomicBool,
+    notices_told: AtomicUsize,
+    damage_told: AtomicBool,
+    _broadcasting: fluzo_agent::Subscription,
+}
+
+impl AgentSession {
+    /// Opens the session's context. Nothing is stored before the first prompt.
+    ///
+    /// # Errors
+    ///
+    /// When the session cannot be read.
+    pub fn new(parts: SessionParts) -> Result<Self, StoreError> {
+        let stored = parts.session.context()?;
+        let attempts = Arc::new(Attempts::new(parts.retry));
+        let broadcast = Arc::new(Broadcast::new(Arc::clone(&attempts)));
+        broadcast.watch(&parts.agent);
+        let broadcasting = parts.agent.subscribe(Arc::clone(&broadcast) as _);
+        let operation = RunOperation::new(
+            Arc::clone(&parts.agent),
+            Arc::clone(&parts.time),
+            attempts,
+            Arc::clone(&broadcast) as _,
+        );
+        Ok(Self(Arc::new(Inner {
+            operation,
+            broadcast,
+            context: Mutex::new(stored.messages),
+            stored_model: stored.model,
+            stored_level: level_entry(&parts.session).then_some(stored.thinking_level),
+            parts,
+            began: AtomicBool::new(false),
+            notices_told: AtomicUsize::new(0),
+            damage_told: AtomicBool::new(false),
+            _broadcasting: broadcasting,
+        })))
+    }
+
+    /// The state at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    /// The session behind it.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.0.parts.session
+    }
+}
+
+impl Inner {
+    fn busy(&self) -> bool {
+        self.parts.agent.state().read(|state| state.is_streaming) || self.operation.is_waiting()
+    }
+
+    async fn prompt(self: &Arc<Self>, prompt: Prompt) -> Result<Submitted, String> {
+        let message = user_message(&prompt.text, prompt.images, self.parts.time.now_ms());
+        if self.busy() {
+            let queue = prompt
+                .queue
+                .ok_or_else(|| fluzo_agent::StartError::Busy.to_string())?;
+            self.enqueue(queue, message).await;
+            return Ok(Submitted::Queued);
+        }
+        let key = self.parts.credentials.resolve(&self.parts.model).await;
+        key.map_err(|error| key_help(&error))?;
+        self.begin()
+            .map_err(|error| format!("the session could not be saved: {error}"))?;
+        let this = Arc::clone(self);
+        let spec = self.spec(vec![message]);
+        Ok(Submitted::Run(Box::pin(
+            async move { this.run(spec).await },
+        )))
+    }
+
+    /// What the session stores before its first prompt: settings that hold from here on,
+    /// and results for calls that a crash left without one.
+    fn begin(&self) -> Result<(), StoreError> {
+        if self.began.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let (session, now) = (&self.parts.session, self.parts.time.now_ms());
+        let added = interrupted::settle(session, now)?;
+        self.context().extend(added);
+        let model = (
+            self.parts.model.provider.clone(),
+            self.parts.model.id.clone(),
+        );
+        if self.stored_model.as_ref() != Some(&model) {
+            session.append_model_change(&model.0, &model.1, now)?;
+        }
+        let level = self.parts.thinking.as_str();
+        if self.stored_level.as_deref() != Some(level) {
+            session.append_thinking_level_change(level, now)?;
+        }
+        self.began.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn spec(&self, prompt: Vec<Arc<Message>>) -> RunSpec {
+        RunSpec {
+            prompt,
+            context: RunContext {
+                system_prompt: Arc::clone(&self.parts.system_prompt),
+                model: Arc::clone(&self.parts.model),
+                thinking: self.parts.thinking,
+                tools: self.parts.tools.clone(),
+                messages: self.context().clone(),
+                session_id: Some(self.parts.session.header().id),
+            },
+        }
+    }
+
+    async fn run(&self, spec: RunSpec) -> RunReport {
+        match self.operation.run(spec, Entry::Prompt).await {
+            Ok(outcome) => {
+                let last = outcome
+                    .messages
+                    .iter()
+                    .rfind(|m| m.as_assistant().is_some())
+                    .cloned();
+                self.context().extend(outcome.messages);
+                let halted = match outcome.end {
+                    RunEnd::Halted(halt) => Some(halt.to_string()),
+                    _ => None,
+                };
+                RunReport { last, halted }
+            }
+            Err(error) => RunReport {
+                last: None,
+                halted: Some(error.to_string()),
+            },
+        }
+    }
+
+    async fn enqueue(&self, queue: QueueBehavior, message: Arc<Message>) {
+        self.parts.agent.send(match queue {
+            QueueBehavior::Steer => Input::Steer(message),
+            QueueBehavior::FollowUp => Input::FollowUp(message),
+        });
+        self.broadcast.show_queue().await;
+    }
+
+    async fn execute(&self, command: Command) -> Result<Option<Value>, String> {
+        let now = self.parts.time.now_ms();
+        match command {
+            Command::Steer { message, images } => {
+                self.enqueue(QueueBehavior::Steer, user_message(&message, images, now))
+                    .await;
+                Ok(None)
+            }
+            Command::FollowUp { message, images } => {
+                self.enqueue(QueueBehavior::FollowUp, user_message(&message, images, now))
+                    .await;
+                Ok(None)
+            }
+            Command::Abort => {
+                self.abort();
+                self.parts.agent.idle().await;
+                Ok(None)
+            }
+            Command::AbortRetry => {
+                self.operation.cancel_wait();
+                Ok(None)
+            }
+            Command::GetState => serde_json::to_value(self.snapshot())
+                .map(Some)
+                .map_err(|e| e.to_string()),
+            Command::GetMessages => Ok(Some(json!({ "messages": *self.context() }))),
+            Command::Prompt { .. } => Err("a prompt is started, not executed".to_owned()),
+        }
+    }
+
+    fn abort(&self) {
+        self.operation.cancel_wait();
+        self.parts.agent.cancel();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let queued = self.parts.agent.queued();
+        let state = self.parts.agent.state();
+        Snapshot {
+            model: Some((*self.parts.model).clone()),
+            thinking_level: self.parts.thinking.as_str().to_owned(),
+            is_streaming: state.read(|state| state.is_streaming),
+            is_compacting: false,
+            steering_mode: self.parts.queue_modes.0.clone(),
+            follow_up_mode: self.parts.queue_modes.1.clone(),
+            session_file: self
+                .parts
+                .session
+                .path()
+                .map(|path| path.to_string_lossy().into_owned()),
+            session_id: self.parts.session.header().id,
+            message_count: self.context().len(),
+            pending_message_count: queued.steering.len() + queued.follow_up.len(),
+            phase: state.phase().as_str().to_owned(),
+            background_processes: (self.parts.background)(),
+        }
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if !self.damage_told.swap(true, Ordering::SeqCst) {
+            out.extend(notices::damage(&self.parts.session.damage()));
+        }
+        let all = self.parts.session.notices();
+        let told = self.notices_told.swap(all.len(), Ordering::SeqCst);
+        out.extend(all.iter().skip(told).map(notices::text));
+        out
+    }
+
+    fn context(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Message>>> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn level_entry(session: &Session) -> bool {
+    let is_level =
+        |node: &fluzo_session::Node| matches!(node.kind, NodeKind::ThinkingLevelChange(_));
+    session
+        .store()
+        .look(|index| index.iter().any(is_level))
+        .unwrap_or(false)
+}
+
+fn user_message(text: &str, images: Vec<Content>, now: i64) -> Arc<Message> {
+    let mut blocks = vec![Content::text(text)];
+    blocks.extend(images);
+    Arc::new(Message::user_blocks(blocks, now))
+}
+
+fn key_help(error: &fluzo_llm::CredentialError) -> String {
+    let hint = match error {
+        fluzo_llm::CredentialError::Missing {
+            variable: Some(variable),
+            ..
+        } => {
+            format!("\nhint: set the environment variable `{variable}`, or give `--api-key KEY`")
+        }
+        _ => "\nhint: add an \"apiKey\" to the provider in models.json, or give `--api-key KEY`"
+            .to_owned(),
+    };
+    format!("{error}{hint}")
+}
+
+impl Endpoint for AgentSession {
+    fn prompt(&self, prompt: Prompt) -> BoxFuture<'_, Result<Submitted, String>> {
+        Box::pin(async move { self.0.prompt(prompt).await })
+    }
+
+    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Option<Value>, String>> {
+        Box::pin(self.0.execute(command))
+    }
+
+    fn abort(&self) {
+        self.0.abort();
+    }
+
+    fn subscribe(&self, sink: Arc<dyn EventSink>) {
+        self.0.broadcast.subscribe(sink);
+    }
+
+    fn header(&self) -> Value {
+        serde_json::to_value(self.0.parts.session.header()).unwrap_or_default()
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        self.0.take_notices()
+    }
+}

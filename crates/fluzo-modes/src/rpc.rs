@@ -1,0 +1,152 @@
+//! RPC mode: commands as JSON lines on standard input, answers and events as JSON
+//! lines on standard output.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use fluzo_llm::BoxFuture;
+use fluzo_protocol::{Command, Endpoint, Prompt, Response, Submitted};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+
+use crate::{EventPump, SUCCESS, tell_notices};
+
+/// Serves commands from `input` until it ends, then aborts what runs and returns the
+/// exit code. Lines end with LF; nothing else separates them.
+pub async fn rpc(
+    endpoint: Arc<dyn Endpoint>,
+    input: impl AsyncBufRead + Unpin,
+    out: impl Write + Send + 'static,
+    err: &mut (dyn Write + Send),
+) -> i32 {
+    let aborter = Arc::clone(&endpoint);
+    let pump = EventPump::start(out, move || aborter.abort());
+    endpoint.subscribe(pump.sink());
+    tell_notices(&*endpoint, err);
+    let mut server = Server {
+        endpoint,
+        pump,
+        work: FuturesUnordered::new(),
+    };
+    server.serve(input, err).await;
+    server.pump.finish();
+    SUCCESS
+}
+
+/// Something a command has set going; it may have an answer at its end.
+type Work = BoxFuture<'static, Option<Response>>;
+
+struct Server {
+    endpoint: Arc<dyn Endpoint>,
+    pump: EventPump,
+    work: FuturesUnordered<Work>,
+}
+
+impl Server {
+    async fn serve(&mut self, mut input: impl AsyncBufRead + Unpin, err: &mut (dyn Write + Send)) {
+        let mut line = Vec::new();
+        loop {
+            tokio::select! {
+                read = input.read_until(b'\n', &mut line) => {
+                    if !matches!(read, Ok(n) if n > 0) {
+                        break;
+                    }
+                    // `read_until` continues a line after a cancelled read, so it is only whole here.
+                    let text = std::mem::take(&mut line);
+                    self.take_line(&text).await;
+                }
+                Some(done) = self.work.next(), if !self.work.is_empty() => self.answer(done),
+            }
+            tell_notices(&*self.endpoint, err);
+        }
+        self.endpoint.abort();
+        while let Some(done) = self.work.next().await {
+            self.answer(done);
+        }
+    }
+
+    fn answer(&self, response: Option<Response>) {
+        if let Some(response) = response {
+            self.pump.line(response.to_json().to_string());
+        }
+    }
+
+    async fn take_line(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end_matches(['\n', '\r']);
+        if text.trim().is_empty() {
+            return;
+        }
+        match parse(text) {
+            Ok((id, command)) => self.start(id, command).await,
+            Err(response) => self.answer(Some(response)),
+        }
+    }
+
+    async fn start(&mut self, id: Option<Value>, command: Command) {
+        let name = command.name().to_owned();
+        if let Command::Prompt {
+            message,
+            images,
+            streaming_behavior,
+        } = command
+        {
+            let prompt = Prompt {
+                text: message,
+                images,
+                queue: streaming_behavior,
+            };
+            let result = match self.endpoint.prompt(prompt).await {
+                Ok(Submitted::Run(run)) => {
+                    self.work.push(Box::pin(async move {
+                        run.await;
+                        None
+                    }));
+                    Ok(None)
+                }
+                Ok(Submitted::Queued) => Ok(None),
+                Err(error) => Err(error),
+            };
+            return self.answer(Some(Response {
+                id,
+                command: name,
+                result,
+            }));
+        }
+        let endpoint = Arc::clone(&self.endpoint);
+        self.work.push(Box::pin(async move {
+            let result = endpoint.execute(command).await;
+            Some(Response {
+                id,
+                command: name,
+                result,
+            })
+        }));
+    }
+}
+
+/// Reads a command; `Err` is the answer to a line that is none.
+fn parse(text: &str) -> Result<(Option<Value>, Command), Response> {
+    let refused = |id, command: &str, error: String| Response {
+        id,
+        command: command.to_owned(),
+        result: Err(error),
+    };
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| refused(None, "parse", format!("Failed to parse command: {error}")))?;
+    let id = value.get("id").cloned();
+    let name = value
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    if !Command::NAMES.contains(&name.as_str()) {
+        return Err(refused(id, &name, format!("Unknown command: {name}")));
+    }
+    match serde_json::from_value(value) {
+        Ok(command) => Ok((id, command)),
+        Err(error) => Err(refused(id, &name, error.to_string())),
+    }
+}

@@ -1,0 +1,73 @@
+//! A session as a front end reaches it.
+
+use std::sync::Arc;
+
+use fluzo_llm::{BoxFuture, Content, Message};
+use serde_json::Value;
+
+use crate::{Command, Event, QueueBehavior};
+
+/// A session that serves commands and shows events.
+pub trait Endpoint: Send + Sync {
+    /// Starts a run on a prompt, or queues it during one. The returned run does its
+    /// work when it is polled; dropping it ends it.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user when it cannot start; nothing has been stored then.
+    fn prompt(&self, prompt: Prompt) -> BoxFuture<'_, Result<Submitted, String>>;
+
+    /// Any other command.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user.
+    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Option<Value>, String>>;
+
+    /// Aborts the run, or the wait before a further attempt.
+    fn abort(&self);
+
+    /// Adds a sink for events after those that are there.
+    fn subscribe(&self, sink: Arc<dyn EventSink>);
+
+    /// The session's header as it stands in its file.
+    fn header(&self) -> Value;
+
+    /// What the user should know about the session and has not been told: each is
+    /// returned once.
+    fn take_notices(&self) -> Vec<String>;
+}
+
+/// A prompt.
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    /// The text.
+    pub text: String,
+    /// Images that go with it.
+    pub images: Vec<Content>,
+    /// Which queue takes it during a run; without one it is refused then.
+    pub queue: Option<QueueBehavior>,
+}
+
+/// What became of a prompt.
+pub enum Submitted {
+    /// A run, to be polled to its end.
+    Run(BoxFuture<'static, RunReport>),
+    /// It waits in a queue.
+    Queued,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// The last response.
+    pub last: Option<Arc<Message>>,
+    /// Why the run stopped when it did not end by itself.
+    pub halted: Option<String>,
+}
+
+/// Takes the events of a session. Awaited before the next event is made.
+pub trait EventSink: Send + Sync {
+    /// Takes one event.
+    fn on_event<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, ()>;
+}
