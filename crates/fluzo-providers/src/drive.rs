@@ -99,9 +99,11 @@ pub(crate) fn drive(exchange: Exchange) -> EventStream {
         opened: 0,
         judged: false,
     };
-    Box::pin(stream::unfold(driver, |mut driver| async move {
+    let events = stream::unfold(driver, |mut driver| async move {
         driver.next().await.map(|event| (event, driver))
-    }))
+    });
+    // Polled again after its end, it stays at its end.
+    Box::pin(events.fuse())
 }
 
 type Body = BoxStream<'static, Result<Bytes, StreamError>>;

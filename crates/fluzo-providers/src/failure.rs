@@ -406,7 +406,8 @@ mod tests {
 
     #[test]
     fn waits_that_servers_ask_for() {
-        let rows: &[(&[(&'static str, &str)], &str, Option<u64>)] = &[
+        type Given = &'static [(&'static str, &'static str)];
+        let rows: &[(Given, &str, Option<u64>)] = &[
             (&[("retry-after", "3")], "", Some(3000)),
             (&[("retry-after", "1382400")], "", Some(1_382_400_000)),
             (
