@@ -140,17 +140,18 @@ impl LocalProcesses {
             source,
         };
         let mark: Arc<str> = Arc::from(new_mark().map_err(failed)?);
-        let (child, reader) = spawn(spec, &mark).map_err(|source| {
+        let (mut child, reader) = spawn(spec, &mark).map_err(|source| {
             // The system does not say whether the program or the directory is missing.
             require_directory(&spec.cwd)
                 .err()
                 .unwrap_or_else(|| failed(source))
         })?;
-        let root = child
-            .id()
-            .ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let Some(tree) = child.id().and_then(|root| CallTree::new(root, mark)) else {
+            let _ = child.start_kill();
+            return Err(failed(io::Error::other("`/proc` cannot be read")));
+        };
         let mut guard = Guard {
-            tree: CallTree::new(root, mark),
+            tree,
             registration: None,
             armed: true,
         };

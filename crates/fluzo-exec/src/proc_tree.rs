@@ -54,13 +54,14 @@ pub(crate) struct CallTree {
 }
 
 impl CallTree {
-    /// `root` must still be a child that was not waited for, so that its id is certainly its own.
-    pub(crate) fn new(root: u32, mark: Arc<str>) -> Self {
-        let start = read_stat(root).map_or(0, |stat| stat.start);
-        Self {
+    /// `root` must still be a child that was not waited for, so that its id is certainly its own. `None` without a readable
+    /// `/proc`, where no tree can be found.
+    pub(crate) fn new(root: u32, mark: Arc<str>) -> Option<Self> {
+        let start = read_stat(root)?.start;
+        Some(Self {
             root: ProcessId { pid: root, start },
             mark,
-        }
+        })
     }
 
     pub(crate) fn root(&self) -> ProcessId {
