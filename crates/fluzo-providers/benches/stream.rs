@@ -95,6 +95,31 @@ fn text_response(bencher: Bencher<'_, '_>, size: usize) {
     whole_response(bencher, events, size);
 }
 
+/// A small answer: with the client still to be built, and over the connection of the one before.
+#[divan::bench(args = ["first", "next"])]
+fn request_and_answer(bencher: Bencher<'_, '_>, which: &str) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    else {
+        return;
+    };
+    let steps = |scenario: Scenario, n| (0..n).fold(scenario, |s, _| s.step(Reply::text("ok")));
+    let next = which == "next";
+    bencher
+        .with_inputs(|| {
+            let scenario = steps(Scenario::new("bench").model("m1"), 2);
+            let mut served = Served::play(scenario);
+            if next {
+                let again = served.request.clone();
+                runtime.block_on(served.read());
+                served.request = again;
+            }
+            served
+        })
+        .bench_local_refs(|served| runtime.block_on(served.read()));
+}
+
 fn whole_response(bencher: Bencher<'_, '_>, mut events: Vec<String>, size: usize) {
     events.push("[DONE]".to_owned());
     let reply = Reply::with_body(200, Body::Events(events)).delivered(Delivery {
@@ -121,7 +146,11 @@ struct Served {
 
 impl Served {
     fn start(reply: Reply) -> Self {
-        let simulator = Simulator::start(Scenario::new("bench").model("m1").step(reply)).ok();
+        Self::play(Scenario::new("bench").model("m1").step(reply))
+    }
+
+    fn play(scenario: Scenario) -> Self {
+        let simulator = Simulator::start(scenario).ok();
         let provider = provider_for(
             "openai-completions",
             Arc::new(HttpClient::new("bench")),

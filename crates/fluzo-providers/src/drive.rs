@@ -97,6 +97,7 @@ pub(crate) fn drive(exchange: Exchange) -> EventStream {
         received: 0,
         queue: Events::new(),
         opened: 0,
+        handed_out: false,
         judged: false,
     };
     let events = stream::unfold(driver, |mut driver| async move {
@@ -126,6 +127,8 @@ struct Driver {
     queue: Events,
     /// Blocks whose start has been delivered.
     opened: usize,
+    /// Something has been delivered since the last read.
+    handed_out: bool,
     /// The reader has judged the response.
     judged: bool,
 }
@@ -149,6 +152,7 @@ impl Driver {
     }
 
     fn deliver(&mut self, event: StreamEvent) -> StreamEvent {
+        self.handed_out = true;
         match &event {
             StreamEvent::TextStart { .. }
             | StreamEvent::ThinkingStart { .. }
@@ -192,6 +196,11 @@ impl Driver {
     /// The body of a refused request; one that breaks off counts as far as it came.
     async fn error_body(&mut self, mut body: Body) -> Result<Vec<u8>, StreamError> {
         let mut bytes = Vec::new();
+        self.clock.note(Progress {
+            alive: true,
+            ending: true,
+            ..Progress::default()
+        });
         while bytes.len() < ERROR_BODY_LIMIT {
             match wait(&self.abort, &self.clock, body.next()).await {
                 Err(error) if error.kind == StreamErrorKind::Aborted => return Err(error),
@@ -204,6 +213,9 @@ impl Driver {
     }
 
     async fn read(&mut self, mut body: Body) {
+        if std::mem::take(&mut self.handed_out) {
+            self.clock.resume();
+        }
         let part = match wait(&self.abort, &self.clock, body.next()).await {
             Ok(Some(Ok(part))) => part,
             Ok(Some(Err(error))) => return self.judge(End::Cut(error)),
@@ -322,6 +334,11 @@ impl LimitClock {
     fn start(&mut self) {
         let now = Instant::now();
         (self.began, self.last) = (Some(now), Some(now));
+    }
+
+    /// Time that the consumer spent on what it was given is no silence of the server.
+    fn resume(&mut self) {
+        self.last = Some(Instant::now());
     }
 
     fn note(&mut self, progress: Progress) {

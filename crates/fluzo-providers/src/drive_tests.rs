@@ -76,6 +76,7 @@ impl Drop for Dropped {
 }
 
 struct Case {
+    status: u16,
     headers_after: Option<u64>,
     body: Script,
     limits: Limits,
@@ -89,6 +90,7 @@ fn case(headers_after: Option<u64>, body: Script) -> Case {
         ..Limits::open(false)
     };
     Case {
+        status: 200,
         headers_after,
         body,
         limits,
@@ -111,11 +113,11 @@ impl Case {
             let _alive = &guard;
             part
         });
-        let (head, body) = (self.headers_after, body.boxed());
+        let (head, status, body) = (self.headers_after, self.status, body.boxed());
         let send = async move {
             pause(head).await;
             Ok(Answer {
-                status: 200,
+                status,
                 headers: HeaderMap::new(),
                 body,
             })
@@ -359,4 +361,37 @@ async fn dropping_the_stream_closes_the_connection() {
     events.next().await.unwrap();
     drop(events);
     assert!(closed.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_an_error_is_not_waited_for_long() {
+    let began = Instant::now();
+    let body = vec![(Some(0), "half a "), (Some(0), "reason"), (None, "")];
+    check(
+        Case {
+            status: 503,
+            ..case(Some(0), body)
+        },
+        "503 half a reason",
+    )
+    .await;
+    assert!(began.elapsed() <= Duration::from_secs(11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_slow_consumer_is_no_silence_of_the_server() {
+    let case = case(
+        Some(0),
+        vec![(Some(0), "a"), (Some(200), "b"), (Some(0), "end")],
+    );
+    let mut events = case.stream();
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        let slow = matches!(event, StreamEvent::TextDelta { .. });
+        seen.push(event);
+        if slow {
+            pause(Some(250)).await;
+        }
+    }
+    assert_eq!(shown(&seen), "start [ a b ] done");
 }
