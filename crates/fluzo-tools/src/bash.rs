@@ -12,10 +12,10 @@ use fluzo_stdx::size::format_size;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::ToolEnv;
 use crate::bash_live;
 use crate::bash_output::{Saved, Snapshot};
 use crate::notices::size;
+use crate::{ToolEnv, args};
 
 /// Runs shell commands. Each call is a new shell in the session's working folder, with empty
 /// input and without terminal. Abort, timeout and dropping the call end the whole process
@@ -101,8 +101,7 @@ impl Tool for BashTool {
         context: ToolContext,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let arguments = serde_json::from_value(permit.redeem(&*self)?)
-                .map_err(|error| ToolError::new(error.to_string()))?;
+            let arguments = args::parse(permit.redeem(&*self)?)?;
             self.run_call(arguments, context).await
         })
     }

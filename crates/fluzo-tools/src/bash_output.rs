@@ -144,7 +144,7 @@ impl Totals {
         if let Some(at) = body.unwrap_or(text).rfind('\n') {
             self.last_line_start = self.bytes + at + 1;
         }
-        self.newlines += text.bytes().filter(|byte| *byte == b'\n').count();
+        self.newlines += memchr::memchr_iter(b'\n', text.as_bytes()).count();
         self.bytes += text.len();
     }
 

@@ -10,10 +10,9 @@ use fluzo_policy::{Access, PathOperation};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::grep::count;
 use crate::notices::{self, size};
 use crate::searching::{HeadText, search};
-use crate::{ToolEnv, paths};
+use crate::{ToolEnv, args, paths};
 
 /// Results when the model names no limit.
 const DEFAULT_LIMIT: usize = 1000;
@@ -66,7 +65,7 @@ impl FindTool {
         let query = FindQuery {
             pattern: arguments.pattern,
             root,
-            limit: count(arguments.limit, DEFAULT_LIMIT).max(1),
+            limit: args::count(arguments.limit, DEFAULT_LIMIT),
         };
         search(&self.env, &given, abort, move |tree, cancel| {
             let report = tree.find(&query, cancel)?;
@@ -93,8 +92,7 @@ impl Tool for FindTool {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let root = paths::judged(&permit)?;
-            let arguments = serde_json::from_value(permit.redeem(&*self)?)
-                .map_err(|error| ToolError::new(error.to_string()))?;
+            let arguments = args::parse(permit.redeem(&*self)?)?;
             self.run_call(arguments, root, &context.abort).await
         })
     }

@@ -1,6 +1,6 @@
 //! The `grep` tool: searches file contents.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fluzo_agent::{Permit, Tool, ToolContext, ToolError};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::notices::{self, size};
 use crate::searching::{HeadText, search};
-use crate::{ToolEnv, ToolLimits, paths};
+use crate::{ToolEnv, ToolLimits, args, paths};
 
 /// Matches when the model names no limit.
 const DEFAULT_LIMIT: usize = 100;
@@ -65,7 +65,7 @@ impl GrepTool {
     async fn run_call(
         &self,
         arguments: Arguments,
-        root: std::path::PathBuf,
+        root: PathBuf,
         abort: &AbortSignal,
     ) -> Result<ToolOutput, ToolError> {
         let limits = self.env.limits;
@@ -76,8 +76,8 @@ impl GrepTool {
             glob: arguments.glob.filter(|glob| !glob.is_empty()),
             ignore_case: arguments.ignore_case,
             literal: arguments.literal,
-            limit: count(arguments.limit, DEFAULT_LIMIT).max(1),
-            context: count(arguments.context, 0).min(MAX_CONTEXT),
+            limit: args::count(arguments.limit, DEFAULT_LIMIT),
+            context: context(arguments.context),
         };
         search(&self.env, &given, abort, move |tree, cancel| {
             let report = tree.grep(&query, cancel)?;
@@ -104,8 +104,7 @@ impl Tool for GrepTool {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let root = paths::judged(&permit)?;
-            let arguments = serde_json::from_value(permit.redeem(&*self)?)
-                .map_err(|error| ToolError::new(error.to_string()))?;
+            let arguments = args::parse(permit.redeem(&*self)?)?;
             self.run_call(arguments, root, &context.abort).await
         })
     }
@@ -115,10 +114,9 @@ impl Tool for GrepTool {
     }
 }
 
-/// The whole number that the model meant; what is below zero counts as zero.
-pub(crate) fn count(number: Option<f64>, default: usize) -> usize {
-    // The cast saturates.
-    number.map_or(default, |number| number as usize)
+fn context(lines: Option<f64>) -> usize {
+    // The cast ends at zero and at the largest number.
+    lines.map_or(0, |lines| (lines as usize).min(MAX_CONTEXT))
 }
 
 fn schema() -> Value {

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use fluzo_exec::LocalFileSystem;
 
 use super::*;
@@ -101,7 +103,7 @@ fn spilled(folder: PathBuf, max_bytes: u64, chunks: &[&[u8]]) -> Saved {
     output.snapshot().saved
 }
 
-fn content(path: &PathBuf) -> Vec<u8> {
+fn content(path: &Path) -> Vec<u8> {
     LocalFileSystem.read(path).unwrap()
 }
 
