@@ -15,22 +15,20 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::process::CALL_ID_VARIABLE;
 
+/// Flag of a process on its way out.
+const EXITING: u64 = 0x4;
+
 /// The few fields of `/proc/PID/stat` that decide where a process belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcStat {
     pub(crate) pid: u32,
-    state: u8,
+    /// Whether it may still run code of its own. On its way out it has an id, but no files and no memory any more.
+    alive: bool,
     parent: u32,
     group: u32,
     session: u32,
     /// Start time in clock ticks since boot; with the id it names a process for good.
     pub(crate) start: u64,
-}
-
-impl ProcStat {
-    fn is_alive(&self) -> bool {
-        !matches!(self.state, b'Z' | b'X' | b'x')
-    }
 }
 
 /// A process named for good: an id alone may be used again.
@@ -42,7 +40,7 @@ pub(crate) struct ProcessId {
 
 impl ProcessId {
     pub(crate) fn is_alive(self) -> bool {
-        read_stat(self.pid).is_some_and(|stat| stat.start == self.start && stat.is_alive())
+        read_stat(self.pid).is_some_and(|stat| stat.start == self.start && stat.alive)
     }
 }
 
@@ -152,7 +150,7 @@ impl CallTree {
         inside.extend(
             processes
                 .iter()
-                .filter(|stat| stat.is_alive() && (in_group(stat) || carries(stat.pid, &self.mark)))
+                .filter(|stat| in_group(stat) || (stat.alive && carries(stat.pid, &self.mark)))
                 .map(|stat| stat.pid),
         );
         loop {
@@ -169,7 +167,7 @@ impl CallTree {
         }
         processes
             .iter()
-            .filter(|stat| stat.is_alive() && inside.contains(&stat.pid))
+            .filter(|stat| stat.alive && inside.contains(&stat.pid))
             .map(|stat| ProcessId {
                 pid: stat.pid,
                 start: stat.start,
@@ -204,10 +202,15 @@ fn parse_stat(pid: u32, line: &[u8]) -> Option<ProcStat> {
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
-    let start = fields.nth(15)?.parse().ok()?;
+    let flags: u64 = fields.nth(2)?.parse().ok()?;
+    let threads: u64 = fields.nth(10)?.parse().ok()?;
+    let start = fields.nth(1)?.parse().ok()?;
+    let ended = matches!(state, b'Z' | b'X' | b'x') || flags & EXITING != 0;
+    // The line speaks of the first thread, which may end before the others.
+    let alive = !ended || threads > 1;
     Some(ProcStat {
         pid,
-        state,
+        alive,
         parent,
         group,
         session,
@@ -244,7 +247,6 @@ fn carries(pid: u32, mark: &str) -> bool {
 /// Whether a process is between two programs. For that moment it has no environment at all, where one that was started
 /// without variables has an empty one at some address.
 fn is_changing(pid: u32) -> bool {
-    const EXITING: u64 = 0x4;
     const KERNEL_THREAD: u64 = 0x20_0000;
     let Ok(line) = std::fs::read(format!("/proc/{pid}/stat")) else {
         return false;
@@ -318,28 +320,27 @@ mod tests {
 
     #[test]
     fn reads_stat_lines() {
-        let check = |line: &str, expected: Option<(u8, u32, u32, u32, u64)>| {
-            let found = parse_stat(7, line.as_bytes());
-            let found = found.map(|stat| {
-                (
-                    stat.state,
-                    stat.parent,
-                    stat.group,
-                    stat.session,
-                    stat.start,
-                )
-            });
-            assert_eq!(found, expected, "{line}");
+        let line = |name: &str, state: char, flags: u64, threads: u64| {
+            format!(
+                "7 ({name}) {state} 1 2 3 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 {threads} 0 4242 99 1\n"
+            )
         };
-        let tail = "0 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 99 1";
-        check(
-            &format!("7 (sh) S 1 2 3 0 -1 {}", &tail[2..]),
-            Some((b'S', 1, 2, 3, 4242)),
-        );
-        check(
-            &format!("7 (a) b) (c) Z 5 6 7 0 -1 {}", &tail[2..]),
-            Some((b'Z', 5, 6, 7, 4242)),
-        );
+        let check = |line: &str, alive: Option<bool>| {
+            let expected = alive.map(|alive| ProcStat {
+                pid: 7,
+                alive,
+                parent: 1,
+                group: 2,
+                session: 3,
+                start: 4242,
+            });
+            assert_eq!(parse_stat(7, line.as_bytes()), expected, "{line}");
+        };
+        check(&line("sh", 'S', 0x40_0000, 1), Some(true));
+        check(&line("a) b) (c", 'T', 0, 1), Some(true));
+        check(&line("sh", 'Z', 0x40_0004, 1), Some(false));
+        check(&line("sh", 'R', EXITING, 1), Some(false));
+        check(&line("sh", 'Z', EXITING, 2), Some(true));
         check("7 (sh) S 1 2", None);
         check("7 sh", None);
         check("", None);
@@ -366,7 +367,7 @@ mod tests {
     #[test]
     fn reads_itself() {
         let own = read_stat(std::process::id()).unwrap();
-        assert!(own.is_alive() && own.start > 0 && own.parent > 0);
+        assert!(own.alive && own.start > 0 && own.parent > 0);
         assert!(
             ProcessId {
                 pid: own.pid,
