@@ -14,6 +14,10 @@ pub(crate) const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// The most that is kept of an error's text, in characters.
 const TEXT_LIMIT: usize = 4000;
 
+/// The most that is looked at of it, in characters: secrets and patterns are found in more
+/// than is kept.
+const READ_LIMIT: usize = 8000;
+
 /// Headers that carry the server's id of a request.
 const REQUEST_ID_HEADERS: &[&str] = &[
     "x-request-id",
@@ -146,7 +150,7 @@ struct Report {
 impl Report {
     fn plain(text: &str) -> Self {
         Self {
-            message: text.trim().to_owned(),
+            message: head(text.trim()),
             ..Self::default()
         }
     }
@@ -192,12 +196,16 @@ impl Report {
             .or_else(|| number("status"))
             .filter(|n| (400..600).contains(n));
         Self {
-            message,
-            codes: codes.collect::<Vec<_>>().join("\n"),
+            message: head(&message),
+            codes: head(&codes.collect::<Vec<_>>().join("\n")),
             status,
             retry_after_ms: retry_after(error),
         }
     }
+}
+
+fn head(text: &str) -> String {
+    text.chars().take(READ_LIMIT).collect()
 }
 
 fn first_of_array(value: Value) -> Value {
