@@ -64,10 +64,10 @@ impl FindTool {
         let given = arguments.path.unwrap_or_else(|| ".".into());
         let query = FindQuery {
             pattern: arguments.pattern,
-            root,
+            root: root.clone(),
             limit: args::count(arguments.limit, DEFAULT_LIMIT),
         };
-        search(&self.env, &given, abort, move |tree, cancel| {
+        search(&self.env, &given, &root, abort, move |tree, cancel| {
             let report = tree.find(&query, cancel)?;
             Ok(result(&query, &report, max_bytes))
         })

@@ -72,14 +72,14 @@ impl GrepTool {
         let given = arguments.path.unwrap_or_else(|| ".".into());
         let query = GrepQuery {
             pattern: arguments.pattern,
-            root,
+            root: root.clone(),
             glob: arguments.glob.filter(|glob| !glob.is_empty()),
             ignore_case: arguments.ignore_case,
             literal: arguments.literal,
             limit: args::count(arguments.limit, DEFAULT_LIMIT),
             context: context(arguments.context),
         };
-        search(&self.env, &given, abort, move |tree, cancel| {
+        search(&self.env, &given, &root, abort, move |tree, cancel| {
             let report = tree.grep(&query, cancel)?;
             result(&query, &report, limits, cancel)
         })

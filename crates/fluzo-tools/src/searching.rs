@@ -6,32 +6,41 @@ use std::sync::Arc;
 
 use fluzo_agent::ToolError;
 use fluzo_exec::{SearchError, TreeSearch, blocking, errno_text};
-use fluzo_llm::AbortSignal;
+use fluzo_llm::{AbortSignal, Content, ToolOutput};
 use fluzo_stdx::truncate::Truncation;
 
 use crate::notices::truncate_bytes;
 use crate::{ToolEnv, paths};
 
 /// Runs `work` on a worker thread. The search ends soon after `abort` fires or the future is
-/// dropped. `given` is the path argument as the model wrote it, for errors about it.
+/// dropped. `given` is the path argument as the model wrote it and `root` what it means; when
+/// that has another name on disk the result ends with it.
 ///
 /// # Errors
 ///
 /// The text for the model.
-pub(crate) async fn search<T: Send + 'static>(
+pub(crate) async fn search(
     env: &Arc<ToolEnv>,
     given: &str,
+    root: &Path,
     abort: &AbortSignal,
-    work: impl FnOnce(&dyn TreeSearch, &AbortSignal) -> Result<T, SearchError> + Send + 'static,
-) -> Result<T, ToolError> {
+    work: impl FnOnce(&dyn TreeSearch, &AbortSignal) -> Result<ToolOutput, SearchError> + Send + 'static,
+) -> Result<ToolOutput, ToolError> {
     let cancel = abort.child_token();
     let _cancel_when_dropped = cancel.clone().drop_guard();
     let (shared, given) = (Arc::clone(env), given.to_owned());
+    let real_name = paths::real_name(env, &given, root);
     let done = blocking(move || {
         work(&*shared.search, &cancel).map_err(|error| failed(&shared, &given, error))
     });
-    done.await
-        .map_err(|error| ToolError::new(format!("Search failed: {error}")))?
+    let mut output = done
+        .await
+        .map_err(|error| ToolError::new(format!("Search failed: {error}")))??;
+    if let (Some(name), Some(Content::Text(block))) = (real_name, output.content.last_mut()) {
+        block.text.push('\n');
+        block.text.push_str(&name);
+    }
+    Ok(output)
 }
 
 fn failed(env: &ToolEnv, given: &str, error: SearchError) -> ToolError {

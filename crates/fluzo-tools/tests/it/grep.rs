@@ -273,6 +273,17 @@ async fn dotfiles_are_searched() {
 }
 
 #[tokio::test]
+async fn a_name_that_only_looks_the_same_is_found_and_reported() {
+    let dir = tree(&[("a\u{a0}b/x", "foo\n")]);
+    check(
+        dir.path(),
+        json!({"pattern": "foo", "path": "a b"}),
+        "x:1: foo\n[Name on disk: a\u{a0}b]",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn errors() {
     let dir = tree(&[("a\u{a0}b/x", "foo\n"), ("a\u{2009}b/x", "foo\n")]);
     let here = dir.path().display();
