@@ -303,6 +303,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn chunking_never_matters(
             input in proptest::collection::vec(prop_oneof![

@@ -518,6 +518,8 @@ fn progress_tells_output_from_signs_of_life() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn whatever_comes_the_events_are_well_formed(
         items in proptest::collection::vec(prop_oneof![
