@@ -1,6 +1,7 @@
 //! What a model gets to see of a session: the messages on one path, its thinking
 //! level and its model.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use fluzo_llm::message::{
@@ -10,7 +11,7 @@ use fluzo_llm::{Extra, Message};
 use fluzo_stdx::time::parse_iso;
 
 use crate::store::{SessionStore, StoreError};
-use crate::{Compaction, Entry, EntryKind, Index, NodeKind, Role, tree};
+use crate::{Entry, EntryKind, Index, NodeKind, Role, tree};
 
 /// The context at a leaf.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,116 +50,147 @@ pub fn build(store: &dyn SessionStore, leaf: Option<&str>) -> Result<SessionCont
     let Some(leaf) = leaf else {
         return Ok(SessionContext::default());
     };
-    let steps = store.look(|index| steps(index, leaf)).unwrap_or_default();
     let mut builder = Builder {
         store,
-        context: SessionContext::default(),
+        unfit: HashSet::new(),
+        unreadable: Vec::new(),
     };
-    let start = builder.begin(&steps)?;
-    for step in steps.get(start..).unwrap_or_default() {
-        builder.add(step)?;
+    loop {
+        let plan = store
+            .look(|index| Plan::of(index, leaf, &builder.unfit))
+            .unwrap_or_default();
+        if let Some(context) = builder.carry_out(&plan)? {
+            return Ok(context);
+        }
     }
-    builder.find_level(&steps);
-    builder.find_model(&steps)?;
-    Ok(builder.context)
 }
 
-/// One entry of the path.
-#[derive(Clone)]
-struct Step {
-    id: Arc<str>,
-    kind: NodeKind,
+/// Which entries make the context, as the index knows them; oldest first.
+#[derive(Default)]
+struct Plan {
+    compaction: Option<Arc<str>>,
+    /// What the compaction keeps.
+    kept: Vec<Arc<str>>,
+    /// What follows it, or everything without one.
+    after: Vec<Arc<str>>,
+    level: Option<Arc<str>>,
+    model: Option<ModelFrom>,
+}
+
+/// Where the model stands.
+enum ModelFrom {
+    Change(Arc<(String, String)>),
+    Assistant(Arc<str>),
+}
+
+impl Plan {
+    /// Walks from `leaf` towards the root, no further than needed. Entries of `unfit` are
+    /// not what the index takes them for.
+    fn of(index: &Index, leaf: &str, unfit: &HashSet<Arc<str>>) -> Self {
+        let mut plan = Self::default();
+        let mut first_kept: Option<&str> = None;
+        let (mut before, mut complete) = (Vec::new(), false);
+        for node in tree::up(index, leaf) {
+            let fit = !unfit.contains(&node.id);
+            match &node.kind {
+                NodeKind::Compaction(first) if fit && plan.compaction.is_none() => {
+                    plan.compaction = Some(Arc::clone(&node.id));
+                    first_kept = Some(first);
+                    continue;
+                }
+                kind if !enters(kind) || complete => {}
+                _ if plan.compaction.is_none() => plan.after.push(Arc::clone(&node.id)),
+                _ => before.push(Arc::clone(&node.id)),
+            }
+            if plan.compaction.is_some() && first_kept == Some(&*node.id) {
+                plan.kept = std::mem::take(&mut before);
+                complete = true;
+            }
+            plan.note_state(&node.kind, &node.id, fit);
+            if complete && plan.level.is_some() && plan.model.is_some() {
+                break;
+            }
+        }
+        plan.kept.reverse();
+        plan.after.reverse();
+        plan
+    }
+
+    fn note_state(&mut self, kind: &NodeKind, id: &Arc<str>, fit: bool) {
+        match kind {
+            NodeKind::ThinkingLevelChange(level) if self.level.is_none() => {
+                self.level = Some(Arc::clone(level));
+            }
+            NodeKind::ModelChange(model) if self.model.is_none() => {
+                self.model = Some(ModelFrom::Change(Arc::clone(model)));
+            }
+            NodeKind::Message(Role::Assistant) if fit && self.model.is_none() => {
+                self.model = Some(ModelFrom::Assistant(Arc::clone(id)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn enters(kind: &NodeKind) -> bool {
+    match kind {
+        NodeKind::Message(_) | NodeKind::BranchSummary | NodeKind::CustomMessage => true,
+        NodeKind::ThinkingLevelChange(_)
+        | NodeKind::ModelChange(_)
+        | NodeKind::Compaction(_)
+        | NodeKind::Custom
+        | NodeKind::Label(_)
+        | NodeKind::SessionInfo(_)
+        | NodeKind::Unknown => false,
+    }
 }
 
 struct Builder<'a> {
     store: &'a dyn SessionStore,
-    context: SessionContext,
-}
-
-fn steps(index: &Index, leaf: &str) -> Vec<Step> {
-    let path = tree::path(index, leaf).into_iter();
-    path.map(|node| Step {
-        id: Arc::clone(&node.id),
-        kind: node.kind.clone(),
-    })
-    .collect()
+    /// Compactions and assistant messages that turned out to be none, or unreadable.
+    unfit: HashSet<Arc<str>>,
+    unreadable: Vec<String>,
 }
 
 impl Builder<'_> {
-    /// Puts what the latest compaction keeps in front; returns where the rest begins.
-    fn begin(&mut self, steps: &[Step]) -> Result<usize, StoreError> {
-        for (at, step) in steps.iter().enumerate().rev() {
-            let NodeKind::Compaction(_) = &step.kind else {
-                continue;
+    /// Reads what the plan names. None when an entry it rests on is unfit: then another
+    /// plan is needed, and since there is one unfit entry more, this comes to an end.
+    fn carry_out(&mut self, plan: &Plan) -> Result<Option<SessionContext>, StoreError> {
+        let mut context = SessionContext::default();
+        if let Some(id) = &plan.compaction {
+            let entry = self.read(id)?;
+            let Some(summary) = entry.as_deref().and_then(compaction_summary) else {
+                return Ok(self.give_up(id));
             };
-            let Some(entry) = self.read(&step.id)? else {
-                continue;
-            };
-            let EntryKind::Compaction(compaction) = &entry.kind else {
-                continue;
-            };
-            self.push(compaction_summary(compaction, &entry));
-            let before = steps.get(..at).unwrap_or_default();
-            let kept = &*compaction.first_kept_entry_id;
-            if let Some(first) = before.iter().position(|step| &*step.id == kept) {
-                for step in before.get(first..).unwrap_or_default() {
-                    self.add(step)?;
-                }
-            }
-            return Ok(at + 1);
+            context.messages.push(summary);
         }
-        Ok(0)
-    }
-
-    fn add(&mut self, step: &Step) -> Result<(), StoreError> {
-        let enters = match step.kind {
-            NodeKind::Message(_) | NodeKind::BranchSummary | NodeKind::CustomMessage => true,
-            NodeKind::ThinkingLevelChange(_)
-            | NodeKind::ModelChange(_)
-            | NodeKind::Compaction(_)
-            | NodeKind::Custom
-            | NodeKind::Label(_)
-            | NodeKind::SessionInfo(_)
-            | NodeKind::Unknown => false,
+        context.model = match &plan.model {
+            None => None,
+            Some(ModelFrom::Change(model)) => Some((**model).clone()),
+            Some(ModelFrom::Assistant(id)) => {
+                let entry = self.read(id)?;
+                let Some(model) = entry.as_deref().and_then(answering_model) else {
+                    return Ok(self.give_up(id));
+                };
+                Some(model)
+            }
         };
-        if enters && let Some(entry) = self.read(&step.id)? {
-            context_message(&entry)
-                .into_iter()
-                .for_each(|message| self.push(message));
+        for id in plan.kept.iter().chain(&plan.after) {
+            let entry = self.read(id)?;
+            context
+                .messages
+                .extend(entry.as_deref().and_then(context_message));
         }
-        Ok(())
+        if let Some(level) = &plan.level {
+            context.thinking_level = level.to_string();
+        }
+        context.unreadable = std::mem::take(&mut self.unreadable);
+        Ok(Some(context))
     }
 
-    fn find_level(&mut self, steps: &[Step]) {
-        let level = steps.iter().rev().find_map(|step| match &step.kind {
-            NodeKind::ThinkingLevelChange(level) => Some(level.to_string()),
-            _ => None,
-        });
-        if let Some(level) = level {
-            self.context.thinking_level = level;
-        }
-    }
-
-    fn find_model(&mut self, steps: &[Step]) -> Result<(), StoreError> {
-        for step in steps.iter().rev() {
-            match &step.kind {
-                NodeKind::ModelChange(model) => {
-                    self.context.model = Some((**model).clone());
-                    return Ok(());
-                }
-                NodeKind::Message(Role::Assistant) => {
-                    let entry = self.read(&step.id)?;
-                    let message = entry.as_ref().and_then(|entry| entry.message());
-                    if let Some(assistant) = message.and_then(|message| message.as_assistant()) {
-                        self.context.model =
-                            Some((assistant.provider.clone(), assistant.model.clone()));
-                        return Ok(());
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+    fn give_up(&mut self, id: &Arc<str>) -> Option<SessionContext> {
+        self.unfit.insert(Arc::clone(id));
+        None
     }
 
     /// Reads an entry; one that cannot be read is listed once.
@@ -166,17 +198,13 @@ impl Builder<'_> {
         match self.store.payload(id) {
             Ok(entry) => Ok(Some(entry)),
             Err(StoreError::Unreadable { id }) => {
-                if !self.context.unreadable.contains(&id) {
-                    self.context.unreadable.push(id);
+                if !self.unreadable.contains(&id) {
+                    self.unreadable.push(id);
                 }
                 Ok(None)
             }
             Err(error) => Err(error),
         }
-    }
-
-    fn push(&mut self, message: Arc<Message>) {
-        self.context.messages.push(message);
     }
 }
 
@@ -210,13 +238,24 @@ pub fn context_message(entry: &Entry) -> Option<Arc<Message>> {
     }
 }
 
-fn compaction_summary(compaction: &Compaction, entry: &Entry) -> Arc<Message> {
-    Arc::new(Message::CompactionSummary(CompactionSummaryMessage {
-        summary: compaction.summary.clone(),
-        tokens_before: compaction.tokens_before,
-        timestamp: unix_ms(entry),
-        extra: Extra::new(),
-    }))
+fn compaction_summary(entry: &Entry) -> Option<Arc<Message>> {
+    let EntryKind::Compaction(compaction) = &entry.kind else {
+        return None;
+    };
+    Some(Arc::new(Message::CompactionSummary(
+        CompactionSummaryMessage {
+            summary: compaction.summary.clone(),
+            tokens_before: compaction.tokens_before,
+            timestamp: unix_ms(entry),
+            extra: Extra::new(),
+        },
+    )))
+}
+
+/// Provider and id of the model that answered with this entry.
+fn answering_model(entry: &Entry) -> Option<(String, String)> {
+    let assistant = entry.message()?.as_assistant()?;
+    Some((assistant.provider.clone(), assistant.model.clone()))
 }
 
 /// When the entry was made, in Unix milliseconds; 0 when it does not say.

@@ -13,6 +13,10 @@ use crate::{Entry, EntryKind};
 pub struct Index {
     nodes: Vec<Node>,
     by_id: HashMap<Arc<str>, usize>,
+    /// Position of each node's parent, as far as it was known when the node came.
+    parents: Vec<Option<usize>>,
+    /// An id came twice, or a parent was unknown: positions alone do not tell the parents.
+    irregular: bool,
     /// Position of the label entry that counts, by target.
     labels: HashMap<Arc<str>, usize>,
     name: Option<Arc<str>>,
@@ -145,16 +149,33 @@ impl Index {
 
     /// Adds a node; returns whether it took the id of an earlier one.
     pub fn push(&mut self, mut node: Node) -> bool {
-        if let Some(parent) = &mut node.parent
-            && let Some((known, _)) = self.by_id.get_key_value(&**parent)
-        {
-            *parent = Arc::clone(known);
+        let mut parent_at = None;
+        if let Some(parent) = &mut node.parent {
+            match self.by_id.get_key_value(&**parent) {
+                Some((known, at)) => (*parent, parent_at) = (Arc::clone(known), Some(*at)),
+                None => self.irregular = true,
+            }
         }
         let at = self.nodes.len();
         self.note_state(at, &node.kind);
         let shadows = self.by_id.insert(Arc::clone(&node.id), at).is_some();
+        self.irregular |= shadows;
         self.nodes.push(node);
+        self.parents.push(parent_at);
         shadows
+    }
+
+    /// Whether every parent stands before its children, so that no walk can go in circles.
+    pub(crate) fn is_regular(&self) -> bool {
+        !self.irregular
+    }
+
+    /// Position of the parent of the node at `at`, when it is known.
+    pub(crate) fn parent_position(&self, at: usize) -> Option<usize> {
+        if self.irregular {
+            return self.position(self.nodes.get(at)?.parent.as_deref()?);
+        }
+        self.parents.get(at).copied().flatten()
     }
 
     /// Position of the entry with this id among all that were pushed.

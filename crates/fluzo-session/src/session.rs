@@ -327,11 +327,12 @@ impl Session {
 
     /// The calls of the last turn on the path that have no result, as a crash leaves them.
     ///
-    /// A response that failed has none: its calls are never executed.
+    /// A response that failed has none: its calls are never executed. A result that cannot be
+    /// read any more counts as missing.
     ///
     /// # Errors
     ///
-    /// When the store cannot be read.
+    /// When the store, or the response, cannot be read.
     pub fn unanswered_calls(&self) -> Result<Vec<UnansweredCall>, StoreError> {
         let Some(leaf) = self.leaf_id() else {
             return Ok(Vec::new());
@@ -347,7 +348,10 @@ impl Session {
         };
         let mut open: Vec<&ToolCall> = assistant.tool_calls().collect();
         for id in results {
-            let entry = self.store.payload(&id)?;
+            let entry = match self.store.payload(&id) {
+                Err(StoreError::Unreadable { .. }) => continue,
+                entry => entry?,
+            };
             if let Some(result) = entry.message().and_then(|message| message.as_tool_result()) {
                 open.retain(|call| call.id != result.tool_call_id);
             }
@@ -390,7 +394,7 @@ impl Session {
 /// else was said since.
 fn last_turn(index: &Index, leaf: &str) -> Option<(String, Vec<String>)> {
     let mut results = Vec::new();
-    for node in tree::ancestors(index, leaf) {
+    for node in tree::up(index, leaf) {
         match node.kind {
             NodeKind::Message(Role::ToolResult) => results.push(node.id.to_string()),
             NodeKind::Message(Role::Assistant) => return Some((node.id.to_string(), results)),

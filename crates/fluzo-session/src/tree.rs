@@ -88,17 +88,39 @@ pub fn path<'a>(index: &'a Index, leaf: &str) -> Vec<&'a Node> {
 
 /// The entries from `leaf` to the root.
 pub fn ancestors<'a>(index: &'a Index, leaf: &str) -> Vec<&'a Node> {
-    let mut path = Vec::new();
-    let mut seen = HashSet::new();
-    let mut next = index.get(leaf);
-    while let Some(node) = next {
-        if !seen.insert(&*node.id) {
-            break;
-        }
-        path.push(node);
-        next = known_parent(index, node);
+    up(index, leaf).collect()
+}
+
+/// The entries from `leaf` to the root, one by one.
+pub fn up<'a>(index: &'a Index, leaf: &str) -> Up<'a> {
+    let seen = (!index.is_regular()).then(HashSet::new);
+    Up {
+        index,
+        next: index.position(leaf),
+        seen,
     }
-    path
+}
+
+/// A walk towards the root.
+#[derive(Debug)]
+pub struct Up<'a> {
+    index: &'a Index,
+    next: Option<usize>,
+    /// Positions that were passed, where parents may form a cycle.
+    seen: Option<HashSet<usize>>,
+}
+
+impl<'a> Iterator for Up<'a> {
+    type Item = &'a Node;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.next.take()?;
+        if self.seen.as_mut().is_some_and(|seen| !seen.insert(at)) {
+            return None;
+        }
+        self.next = self.index.parent_position(at);
+        self.index.raw().get(at)
+    }
 }
 
 /// The last entry that the paths to `a` and `b` share.

@@ -269,3 +269,19 @@ fn an_entry_that_cannot_be_read_is_named() {
     assert_eq!(context.unreadable, ["b"]);
     assert_eq!(context.messages.len(), 2);
 }
+
+#[test]
+fn what_only_looks_like_a_compaction_or_an_answer_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [
+        crate::support::line("a", None),
+        r#"{"type":"message","id":"b","parentId":"a","message":{"role":"assistant","provider":7}}"#
+            .to_owned(),
+        r#"{"type":"compaction","id":"c","parentId":"b","summary":7,"firstKeptEntryId":"b"}"#
+            .to_owned(),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let session = crate::support::session(&crate::support::file(&folder, &lines));
+    assert_eq!(roles(&session), ["user"]);
+    assert_eq!(session.context().unwrap().model, None);
+}

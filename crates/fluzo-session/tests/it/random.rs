@@ -1,7 +1,9 @@
 //! Random trees, the same over both stores.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use fluzo_llm::Message;
 use fluzo_llm::message::UserContent;
 use fluzo_session::conformance::Factory;
 use fluzo_session::{
@@ -97,6 +99,81 @@ fn same_everywhere(one: &Arc<dyn SessionStore>, two: &Arc<dyn SessionStore>) {
     }
 }
 
+/// The context as the requirement text tells it, step by step: roles with the summary or
+/// text of each message, the level, the model.
+fn as_told(entries: &[Entry], leaf: &str) -> (Vec<String>, String, Option<String>) {
+    let by_id: HashMap<&str, &Entry> = entries.iter().map(|entry| (&*entry.id, entry)).collect();
+    let mut path: Vec<&Entry> = Vec::new();
+    let mut next = by_id.get(leaf);
+    while let Some(entry) = next.filter(|entry| path.iter().all(|old| old.id != entry.id)) {
+        path.insert(0, entry);
+        next = entry
+            .parent_id
+            .as_deref()
+            .and_then(|parent| by_id.get(parent));
+    }
+    let (mut level, mut model, mut compacted) = ("off".to_owned(), None, None);
+    for (at, entry) in path.iter().enumerate() {
+        match &entry.kind {
+            EntryKind::ThinkingLevelChange { level: new } => level.clone_from(new),
+            EntryKind::ModelChange { provider, model_id } => {
+                model = Some(format!("{provider}/{model_id}"));
+            }
+            EntryKind::Message(message) => {
+                if let Some(assistant) = message.as_assistant() {
+                    model = Some(format!("{}/{}", assistant.provider, assistant.model));
+                }
+            }
+            EntryKind::Compaction(_) => compacted = Some(at),
+            _ => {}
+        }
+    }
+    let mut told = Vec::new();
+    let mut tell = |entry: &Entry| match &entry.kind {
+        EntryKind::Message(message) => told.push(message.role().to_owned()),
+        EntryKind::CustomMessage { custom_type, .. } => told.push(custom_type.clone()),
+        EntryKind::BranchSummary { summary, .. } => told.push(summary.clone()),
+        EntryKind::Compaction(compaction) => told.push(compaction.summary.clone()),
+        _ => {}
+    };
+    let is_compaction = |entry: &&&Entry| matches!(entry.kind, EntryKind::Compaction(_));
+    if let Some(at) = compacted {
+        tell(path[at]);
+        let EntryKind::Compaction(compaction) = &path[at].kind else {
+            panic!("compaction")
+        };
+        let first = path[..at]
+            .iter()
+            .position(|e| e.id == compaction.first_kept_entry_id);
+        let kept = first.map_or(&[][..], |first| &path[first..at]);
+        kept.iter()
+            .filter(|entry| !is_compaction(entry))
+            .for_each(|entry| tell(entry));
+    }
+    path[compacted.map_or(0, |at| at + 1)..]
+        .iter()
+        .for_each(|entry| tell(entry));
+    (told, level, model)
+}
+
+fn as_built(store: &dyn SessionStore, leaf: &str) -> (Vec<String>, String, Option<String>) {
+    let context = context::build(store, Some(leaf)).unwrap();
+    let of = |message: &Arc<Message>| match &**message {
+        Message::Custom(custom) => custom.custom_type.clone(),
+        Message::BranchSummary(branch) => branch.summary.clone(),
+        Message::CompactionSummary(compaction) => compaction.summary.clone(),
+        other => other.role().to_owned(),
+    };
+    let told = context.messages.iter().map(of).collect();
+    (
+        told,
+        context.thinking_level,
+        context
+            .model
+            .map(|(provider, id)| format!("{provider}/{id}")),
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -122,6 +199,15 @@ proptest! {
         });
         let (reached, len) = reached.unwrap();
         prop_assert_eq!(reached, len);
+    }
+
+    #[test]
+    fn a_context_is_what_the_text_tells(choices in choices()) {
+        let entries = entries(&choices);
+        let store = Memory.create(header(), entries.clone());
+        for entry in &entries {
+            prop_assert_eq!(as_built(&*store, &entry.id), as_told(&entries, &entry.id));
+        }
     }
 
     #[test]
