@@ -7,11 +7,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use fluzo_llm::Message;
+use fluzo_llm::{Extra, Message};
 use fluzo_stdx::time::parse_iso;
+use serde::Deserialize;
 
+use super::head::Text;
+use crate::Header;
 use crate::entry::parse_object;
-use crate::{Entry, EntryKind, Header};
 
 /// What a list shows of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -260,7 +262,7 @@ fn whole_lines(bytes: &[u8], at_end: bool) -> &[u8] {
     }
 }
 
-fn object(line: &[u8]) -> Option<fluzo_llm::Extra> {
+fn object(line: &[u8]) -> Option<Extra> {
     parse_object(std::str::from_utf8(line.trim_ascii()).ok()?).ok()
 }
 
@@ -282,45 +284,72 @@ struct Collected {
     messages: usize,
 }
 
+/// What a list needs of a line, without building the rest.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Light<'a> {
+    #[serde(rename = "type", borrow)]
+    type_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    message: Option<LightMessage<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LightMessage<'a> {
+    #[serde(borrow)]
+    role: Option<Text<'a>>,
+    timestamp: Option<i64>,
+}
+
 impl Collected {
     fn lines(&mut self, bytes: &[u8]) {
         for line in bytes.split(|byte| *byte == b'\n') {
             if self.not_a_session {
                 return;
             }
-            if let Some(object) = object(line) {
-                self.object(object);
+            if self.header.is_some() {
+                self.entry(line);
+            } else if let Some(object) = object(line) {
+                self.header = Header::from_object(object);
+                self.not_a_session = self.header.is_none();
             }
         }
     }
 
-    fn object(&mut self, object: fluzo_llm::Extra) {
-        if self.header.is_none() {
-            self.header = Header::from_object(object);
-            self.not_a_session = self.header.is_none();
-            return;
-        }
-        // Files of version 1 have entries without ids; a list does not need them.
-        let mut object = object;
-        object.entry("id").or_insert_with(|| "".into());
-        match Entry::from_object(object).map(|entry| entry.kind) {
-            Some(EntryKind::SessionInfo { name }) => self.name = Some(name),
-            Some(EntryKind::Message(message)) => self.message(&message),
+    fn entry(&mut self, line: &[u8]) {
+        let text = std::str::from_utf8(line.trim_ascii()).ok();
+        // A line whose fields are not as they should be does not count in a list.
+        let light = text.and_then(|text| serde_json::from_str::<Light<'_>>(text).ok());
+        let Some(light) = light else { return };
+        match light.type_name.as_deref() {
+            Some("session_info") => {
+                self.name = Some(light.name.as_deref().unwrap_or_default().to_owned());
+            }
+            Some("message") => self.message(light.message.unwrap_or_default(), line),
             _ => {}
         }
     }
 
-    fn message(&mut self, message: &Message) {
+    fn message(&mut self, message: LightMessage<'_>, line: &[u8]) {
         self.messages += 1;
-        let time = match message {
-            Message::User(user) => {
-                self.first_message
-                    .get_or_insert_with(|| user.content.text());
-                user.timestamp
-            }
-            Message::Assistant(assistant) => assistant.timestamp,
-            _ => return,
-        };
-        self.modified = self.modified.max(Some(time));
+        let role = message.role.as_deref().unwrap_or_default();
+        if role == "user" && self.first_message.is_none() {
+            self.first_message = Some(user_text(line).unwrap_or_default());
+        }
+        if role == "user" || role == "assistant" {
+            self.modified = self.modified.max(message.timestamp);
+        }
+    }
+}
+
+/// The text of the user message in `line`.
+fn user_text(line: &[u8]) -> Option<String> {
+    let message = object(line)?.shift_remove("message")?;
+    match serde_json::from_value(message).ok()? {
+        Message::User(user) => Some(user.content.text()),
+        _ => None,
     }
 }
