@@ -137,31 +137,54 @@ impl Disk {
 
     /// Makes sure that this process alone may append.
     pub(super) fn claim(&mut self) -> Result<Claim, StoreError> {
-        let mut unlocked = None;
-        if self.writer.is_none() {
-            let writer = match append_to(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Ok(Claim::Changed(Change::Removed));
-                }
-                opened => opened.map_err(refused("open", &self.path))?,
-            };
-            match lock(&writer) {
-                Lock::Held => {}
-                Lock::Busy => return Ok(Claim::Busy),
-                Lock::Unavailable(reason) => unlocked = Some(reason),
-            }
-            self.writer = Some(writer);
-        }
         if self.ragged {
             self.cut_off(self.len)?;
         }
-        let claim = match self.change()? {
-            Some(change) => Claim::Changed(change),
-            None => unlocked.map_or(Claim::Ours, Claim::Unlocked),
-        };
-        if matches!(claim, Claim::Changed(_)) {
-            self.writer = None;
+        let change = self.change()?;
+        if self.writer.is_none() {
+            return self.take(change);
         }
+        match change {
+            None => Ok(Claim::Ours),
+            Some(change) => {
+                self.writer = None;
+                Ok(Claim::Changed(change))
+            }
+        }
+    }
+
+    /// Opens the file for writing, locks it, and looks once more for changes. `change` is
+    /// what was seen before.
+    fn take(&mut self, change: Option<Change>) -> Result<Claim, StoreError> {
+        let writer = match append_to(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Claim::Changed(Change::Removed));
+            }
+            opened => opened.map_err(refused("open", &self.path))?,
+        };
+        let claim = match lock(&writer) {
+            Lock::Held => Claim::Ours,
+            Lock::Busy => return Ok(Claim::Busy),
+            Lock::Unavailable(reason) => Claim::Unlocked(reason),
+        };
+        if let Some(change) = change {
+            return Ok(Claim::Changed(change));
+        }
+        // On a layered file system opening for writing makes another file of it, which
+        // keeps length and time of change. What is read from now on must be that one.
+        let reader = File::open(&self.path).map_err(refused("open", &self.path))?;
+        let stamp = |file: &File| file.metadata().map(|metadata| Stamp::of(&metadata));
+        let now = stamp(&writer).map_err(refused("read", &self.path))?;
+        if now != stamp(&reader).map_err(refused("read", &self.path))? {
+            return Ok(Claim::Changed(Change::Replaced));
+        }
+        if let Some(change) = self.stamp.change(Stamp {
+            created: self.stamp.created,
+            ..now
+        }) {
+            return Ok(Claim::Changed(change));
+        }
+        (self.reader, self.writer, self.stamp) = (reader, Some(writer), now);
         Ok(claim)
     }
 

@@ -172,3 +172,29 @@ impl Scanner {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_over_the_limit_is_counted_and_passed_over() {
+        let entry = |id: &str, text: &str| {
+            format!("{{\"type\":\"custom\",\"id\":\"{id}\",\"data\":\"{text}\"}}\n")
+        };
+        let long = "x".repeat(100);
+        let header = "{\"type\":\"session\",\"id\":\"s\",\"version\":3}\n";
+        let text = [header, &entry("a", ""), &entry("b", &long), &entry("c", "")].concat();
+        let found = scan(text.as_bytes(), 80).unwrap().unwrap();
+        let ids: Vec<&str> = found.index.iter().map(|node| &*node.id).collect();
+        assert_eq!(ids, ["a", "c"]);
+        let reasons: Vec<_> = found
+            .damage
+            .items
+            .iter()
+            .map(|d| (d.line, d.reason))
+            .collect();
+        assert_eq!(reasons, [(3, DamageReason::TooLong)]);
+        assert_eq!((found.len, found.tail), (text.len() as u64, Tail::Ended));
+    }
+}
