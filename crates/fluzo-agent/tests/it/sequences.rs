@@ -1,11 +1,11 @@
 //! Exact sequences of events, as they were observed of the reference.
 
 use fluzo_agent::{AgentOptions, BeforeToolCall, ExecutionMode, NoHooks, RunEnd};
-use fluzo_llm::{StopReason, StreamErrorKind};
+use fluzo_llm::{StopReason, StreamError, StreamErrorKind};
 use fluzo_testkit::{FakeTool, Reply, ScriptedHooks, Switch, World, reply};
 use serde_json::json;
 
-use crate::stage::{LAST_TURN, OPENING, Stage, tool};
+use crate::stage::{LAST_TURN, OPENING, Stage, good, result, tool};
 
 fn two_calls(first: &str, second: &str) -> [Reply; 2] {
     let calls = [("c1", first, json!({})), ("c2", second, json!({}))];
@@ -174,7 +174,7 @@ fn a_failed_response_with_calls_runs_none_of_them() {
     for kind in [StreamErrorKind::Transient, StreamErrorKind::Incomplete] {
         let failed = Reply::new()
             .call("c1", "read", "{}")
-            .fail(fluzo_llm::StreamError::new(kind, "lost"));
+            .fail(StreamError::new(kind, "lost"));
         let stage = Stage::new([failed], [read.clone()]);
         assert!(matches!(stage.run().end, RunEnd::Failed(_)));
         let expected = [
@@ -186,19 +186,49 @@ fn a_failed_response_with_calls_runs_none_of_them() {
     }
 }
 
+/// So it is also when nothing could be sent, for want of a key.
 #[test]
 fn a_request_that_never_began_is_shown_as_what_it_ended_as() {
-    let failed = Reply::without_start().fail(fluzo_llm::StreamError::new(
-        StreamErrorKind::Connect,
-        "no route",
-    ));
-    let stage = Stage::new([failed], []);
-    assert!(matches!(stage.run().end, RunEnd::Failed(_)));
-    let rest = [
-        "message_start(assistant error)",
-        "message_end(assistant error)",
-        "turn_end([])",
-        "agent_end",
-    ];
-    assert_eq!(stage.log.frame(), [&OPENING[..4], &rest].concat());
+    for kind in [StreamErrorKind::Connect, StreamErrorKind::Authentication] {
+        let failed = Reply::without_start().fail(StreamError::new(kind, "no route"));
+        let stage = Stage::new([failed], []);
+        assert!(matches!(stage.run().end, RunEnd::Failed(_)));
+        let rest = [
+            "message_start(assistant error)",
+            "message_end(assistant error)",
+            "turn_end([])",
+            "agent_end",
+        ];
+        assert_eq!(stage.log.frame(), [&OPENING[..4], &rest].concat());
+    }
+}
+
+#[test]
+fn after_length_whole_calls_run_and_cut_off_ones_fail() {
+    let read = tool(FakeTool::new("read"));
+    let long = Reply::new()
+        .call("c1", "read", r#"{"a":1}"#)
+        .open_call("c2", "read", [r#"{"a":"#])
+        .done(StopReason::Length);
+    let stage = Stage::new([long, reply::text(["ok"])], [read.clone()]);
+    let outcome = stage.run();
+    assert_eq!(read.ran(), ["c1"]);
+    assert_eq!(result(&outcome, "c1"), good("read"));
+    assert!(result(&outcome, "c2").1);
+}
+
+#[test]
+fn start_done_and_error_of_a_stream_are_never_updates() {
+    let failed = || {
+        Reply::new()
+            .text(["a"])
+            .fail(StreamError::new(StreamErrorKind::Transient, "lost"))
+    };
+    for reply in [reply::text(["a"]), failed(), reply::cut(["a"])] {
+        let stage = Stage::new([reply], []);
+        stage.run();
+        let updates =
+            ["text_start", "text_delta", "text_end"].map(|name| format!("message_update:{name}"));
+        assert_eq!(stage.events("message_update"), updates);
+    }
 }

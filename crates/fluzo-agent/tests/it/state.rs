@@ -29,6 +29,36 @@ fn is_streaming_exactly_while_a_run_is_active() {
 }
 
 #[test]
+fn the_phase_can_be_read_at_each_step_of_a_run() {
+    let [asked, begun, ran] = [Switch::new(), Switch::new(), Switch::new()];
+    let slow = tool(FakeTool::new("slow").wait(&ran));
+    let first = Reply::new()
+        .wait(&asked)
+        .open_text(["a"])
+        .wait(&begun)
+        .call("c1", "slow", "{}");
+    let stage = Stage::new([first, reply::never_ending([])], [slow]);
+    let phase = || stage.agent.state().phase();
+    assert_eq!(phase(), Phase::Idle);
+    let mut run = stage.start();
+    assert_eq!(phase(), Phase::Thinking);
+    let steps = [
+        (None, Phase::Thinking),
+        (Some(asked), Phase::Streaming),
+        (Some(begun), Phase::ExecutingTool),
+        (Some(ran), Phase::Streaming),
+    ];
+    for (switch, expected) in steps {
+        switch.iter().for_each(Switch::flip);
+        assert!(poll_until_stalled(&mut run).is_pending());
+        assert_eq!(phase(), expected);
+    }
+    stage.agent.cancel();
+    poll_to_end(run);
+    assert_eq!(phase(), Phase::Idle);
+}
+
+#[test]
 fn pending_calls_are_those_that_run() {
     let go = Switch::new();
     let slow = tool(FakeTool::new("slow").wait(&go));
@@ -226,6 +256,13 @@ fn a_request_is_made_of_model_context_and_options() {
     assert_eq!(
         (request.transcript.len(), request.tools[0].name.as_str()),
         (2, "a")
+    );
+    let told = serde_json::to_value(&request.tools[0]).unwrap();
+    assert!(
+        told.as_object()
+            .unwrap()
+            .keys()
+            .eq(["name", "description", "parameters"])
     );
     assert_eq!(request.options.thinking, ThinkingLevel::Low);
     assert_eq!(request.options.session_id.as_deref(), Some("s1"));
