@@ -1,0 +1,257 @@
+//! A session's life in a test: from opening to a crash, and again.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use fluzo_agent::{AgentOptions, DirectTools, Effects, NativeAgent, NoHooks, TimeEffect};
+use fluzo_host::{AgentSession, SessionParts};
+use fluzo_llm::{
+    BoxFuture, CredentialError, Credentials, Message, Model, RequestAuth, Secret, ThinkingLevel,
+};
+use fluzo_protocol::{Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
+use fluzo_runtime::compose::{Layers, compose};
+use fluzo_runtime::drive::ManualDrive;
+use fluzo_runtime::journal::SessionJournal;
+use fluzo_runtime::retry::RetryPolicy;
+use fluzo_session::{Header, JsonlStore, MemoryStore, Session, SessionStore};
+use fluzo_stdx::ids::{CountingIds, IdSource};
+use fluzo_testkit::polling::poll_until_stalled;
+use fluzo_testkit::{FakeTool, Reply, World, model, poll_to_end, tools};
+
+/// Which store keeps the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// In memory.
+    Memory,
+    /// In a file.
+    Jsonl,
+}
+
+/// A session that can be opened again.
+pub struct Place {
+    kind: Kind,
+    ids: Arc<dyn IdSource>,
+    memory: Arc<dyn SessionStore>,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new(kind: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self {
+            kind,
+            ids: Arc::new(CountingIds::default()),
+            memory: Arc::new(MemoryStore::new(header())),
+            path: folder.path().join("s.jsonl"),
+            _folder: folder,
+        }
+    }
+
+    /// Opens the session as a new process would.
+    pub fn open(&self) -> Arc<dyn SessionStore> {
+        let ids = Arc::clone(&self.ids);
+        match self.kind {
+            Kind::Memory => Arc::clone(&self.memory),
+            Kind::Jsonl if self.path.exists() => {
+                Arc::new(JsonlStore::open(&self.path, ids).unwrap())
+            }
+            Kind::Jsonl => Arc::new(JsonlStore::create(&self.path, header(), vec![], ids).unwrap()),
+        }
+    }
+
+    /// The messages that are stored, as a new process would read them.
+    pub fn messages(&self) -> Vec<Arc<Message>> {
+        Session::new(self.open(), Arc::clone(&self.ids))
+            .context()
+            .unwrap()
+            .messages
+    }
+}
+
+fn header() -> Header {
+    Header::new("s", "2026-12-01T00:00:00.000Z", "/w")
+}
+
+/// One process over a place.
+pub struct Life {
+    pub session: Arc<AgentSession>,
+    pub world: World,
+    pub drive: Option<ManualDrive>,
+    pub log: Arc<Log>,
+    run: Option<BoxFuture<'static, RunReport>>,
+}
+
+/// What a life is made with.
+pub struct Setup<'a> {
+    pub replies: Vec<Reply>,
+    pub tools: Vec<&'a Arc<FakeTool>>,
+    pub drive: Option<ManualDrive>,
+    pub record: bool,
+    pub retry: RetryPolicy,
+    pub credentials: Arc<dyn Credentials>,
+}
+
+impl Setup<'_> {
+    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self {
+            replies: replies.into_iter().collect(),
+            tools: Vec::new(),
+            drive: None,
+            record: false,
+            retry: RetryPolicy {
+                enabled: false,
+                ..RetryPolicy::default()
+            },
+            credentials: Arc::new(AlwaysKey),
+        }
+    }
+}
+
+impl Life {
+    pub fn begin(place: &Place, setup: Setup<'_>) -> Self {
+        let world = World::new(setup.replies);
+        let session = Arc::new(Session::new(place.open(), Arc::clone(&place.ids)));
+        let time: Arc<dyn TimeEffect> = Arc::clone(&world.time) as _;
+        let base = Effects {
+            tools: Arc::new(DirectTools::new(world.gate())),
+            journal: Arc::new(SessionJournal::new(Arc::clone(&session), Arc::clone(&time))),
+            ..world.effects()
+        };
+        let layers = Layers {
+            record: setup.record,
+            drive: setup.drive.clone(),
+        };
+        let effects = compose(base, &layers);
+        let agent = NativeAgent::new(
+            effects.clone(),
+            world.gate(),
+            Arc::new(NoHooks),
+            AgentOptions::default(),
+        );
+        let session = AgentSession::new(SessionParts {
+            agent: Arc::new(agent),
+            session,
+            time: effects.time,
+            credentials: setup.credentials,
+            model: Arc::new(model()),
+            thinking: ThinkingLevel::Off,
+            tools: tools(setup.tools),
+            system_prompt: "system".into(),
+            retry: setup.retry,
+            queue_modes: ("one-at-a-time".into(), "one-at-a-time".into()),
+            background: Arc::new(Vec::new),
+        });
+        let session = Arc::new(session.unwrap());
+        let log = Arc::new(Log::default());
+        session.subscribe(Arc::clone(&log) as _);
+        Self {
+            session,
+            world,
+            drive: setup.drive,
+            log,
+            run: None,
+        }
+    }
+
+    /// Submits a prompt; its run waits to be polled.
+    pub fn prompt(&mut self, text: &str) {
+        let prompt = Prompt {
+            text: text.into(),
+            ..Prompt::default()
+        };
+        match poll_to_end(self.session.prompt(prompt)).unwrap() {
+            Submitted::Run(run) => self.run = Some(run),
+            Submitted::Queued => panic!("queued"),
+        }
+    }
+
+    /// Polls the run for as long as something wakes it.
+    pub fn poll(&mut self) -> Poll<RunReport> {
+        let polled = poll_until_stalled(self.run.as_mut().unwrap());
+        if polled.is_ready() {
+            self.run = None;
+        }
+        polled
+    }
+
+    /// Names of the effects that wait after polling; empty once the run is over.
+    pub fn parked(&mut self) -> Vec<String> {
+        match self.poll() {
+            Poll::Ready(_) => Vec::new(),
+            Poll::Pending => self.drive.as_ref().unwrap().parked(),
+        }
+    }
+
+    /// Lets an effect happen. Without a drive it has happened.
+    pub fn pass(&mut self, name: &str) {
+        if let Some(drive) = self.drive.clone() {
+            let parked = self.parked();
+            assert!(drive.release(name), "`{name}` does not wait: {parked:?}");
+        }
+    }
+
+    /// Lets everything happen until the run is over.
+    pub fn finish(&mut self) -> RunReport {
+        loop {
+            match self.poll() {
+                Poll::Ready(report) => return report,
+                Poll::Pending => {
+                    let drive = self
+                        .drive
+                        .clone()
+                        .expect("an automatic run waits for nobody");
+                    let parked = drive.parked();
+                    assert!(
+                        parked.iter().any(|name| drive.release(name)),
+                        "the run hangs"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Names of the events of a session.
+#[derive(Default)]
+pub struct Log(Mutex<Vec<String>>);
+
+impl Log {
+    pub fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl EventSink for Log {
+    fn on_event<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, ()> {
+        let name = match event {
+            Event::MessageStart { message } | Event::MessageEnd { message } => {
+                format!("{}({})", event.name(), message.role())
+            }
+            Event::MessageUpdate { delta } => format!("message_update:{}", delta.name()),
+            Event::AgentEnd {
+                will_retry: true, ..
+            } => "agent_end(retry)".to_owned(),
+            other => other.name().to_owned(),
+        };
+        self.0.lock().unwrap().push(name);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A key for everyone.
+pub struct AlwaysKey;
+
+impl Credentials for AlwaysKey {
+    fn resolve<'a>(
+        &'a self,
+        _model: &'a Model,
+    ) -> BoxFuture<'a, Result<RequestAuth, CredentialError>> {
+        let auth = RequestAuth {
+            api_key: Some(Secret::new("k")),
+            headers: vec![],
+        };
+        Box::pin(std::future::ready(Ok(auth)))
+    }
+}

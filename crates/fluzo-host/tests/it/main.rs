@@ -1,0 +1,13 @@
+//! The agent session over both stores and both drives.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods
+)]
+
+mod crash;
+mod drives;
+mod keys;
+mod life;
+mod prompts;

@@ -1,0 +1,12 @@
+//! Effects of the runtime: keys, spans, records and the manual drive.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods
+)]
+
+mod drive;
+mod keys;
+mod records;
+mod spans;
