@@ -25,6 +25,9 @@ const START: i64 = 1_790_000_000_000;
 
 fn main() {
     divan::main();
+    if let Some(folder) = FOLDER.get() {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
 
 #[divan::bench]
@@ -79,16 +82,16 @@ fn header() -> Header {
     )
 }
 
-/// The large file; made once, removed by no one but the system's own cleaning of temporary files.
+/// The folder of the large file.
+static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// The large file; made once, removed at the end.
 fn large() -> &'static Path {
     static LARGE: OnceLock<PathBuf> = OnceLock::new();
     LARGE.get_or_init(|| {
-        let path = tempfile::Builder::new()
-            .prefix("fluzo-bench-")
-            .tempdir()
-            .unwrap()
-            .keep();
-        let path = path.join("large.jsonl");
+        let path = FOLDER
+            .get_or_init(|| TempDir::new().unwrap().keep())
+            .join("large.jsonl");
         let mut out = Lines::new(BufWriter::new(File::create(&path).unwrap()));
         out.write_session();
         path
