@@ -42,7 +42,7 @@ async fn sequential(running: &mut Running, calls: Vec<ToolCall>) -> Result<Batch
     let mut done = Done::new(calls.len());
     for (index, call) in calls.iter().enumerate() {
         let mut flights = Flights::new(running);
-        begin(running, index, call, &mut flights, &mut done).await;
+        begin(running, index, &calls, &mut flights, &mut done).await;
         flights.land(running, &calls, &mut done).await?;
         done.store(running, index, call).await?;
     }
@@ -52,8 +52,8 @@ async fn sequential(running: &mut Running, calls: Vec<ToolCall>) -> Result<Batch
 async fn parallel(running: &mut Running, calls: Vec<ToolCall>) -> Result<Batch, Halt> {
     let mut done = Done::new(calls.len());
     let mut flights = Flights::new(running);
-    for (index, call) in calls.iter().enumerate() {
-        begin(running, index, call, &mut flights, &mut done).await;
+    for index in 0..calls.len() {
+        begin(running, index, &calls, &mut flights, &mut done).await;
     }
     flights.land(running, &calls, &mut done).await?;
     for (index, call) in calls.iter().enumerate() {
@@ -66,10 +66,11 @@ async fn parallel(running: &mut Running, calls: Vec<ToolCall>) -> Result<Batch, 
 async fn begin(
     running: &Running,
     index: usize,
-    call: &ToolCall,
+    calls: &[ToolCall],
     flights: &mut Flights,
     done: &mut Done,
 ) {
+    let call = &calls[index];
     running
         .show(AgentEvent::ToolExecutionStart {
             call_id: call.id.clone(),
@@ -77,6 +78,10 @@ async fn begin(
             args: call.arguments.clone(),
         })
         .await;
+    if calls[..index].iter().any(|earlier| earlier.id == call.id) {
+        // A model is told of one call for each id, so this one's effect would stay unknown to it.
+        return done.end(running, index, call, call::repeated(call)).await;
+    }
     match call::preflight(running, call).await {
         Ok(ready) => flights.add(running, index, call, ready),
         Err(finished) => done.end(running, index, call, finished).await,

@@ -66,6 +66,14 @@ pub(super) async fn preflight(running: &Running, call: &ToolCall) -> Result<Read
     Ok(Ready { permit, arguments })
 }
 
+/// The result of a call whose id an earlier one of its response has.
+pub(super) fn repeated(call: &ToolCall) -> Finished {
+    Finished::error(format!(
+        "The call id \"{}\" was used twice in one response, so this call was not executed.",
+        call.id
+    ))
+}
+
 fn arguments(call: &ToolCall, tool: &dyn Tool) -> Result<Value, Finished> {
     if let Some(raw) = &call.raw_arguments {
         return Err(Finished::error(unusable(&call.name, raw)));

@@ -79,6 +79,7 @@ impl NativeAgent {
 pub(crate) struct Claim {
     pub(crate) shared: Arc<Shared>,
     pub(crate) abort: AbortSignal,
+    over: bool,
 }
 
 impl Claim {
@@ -92,14 +93,23 @@ impl Claim {
         Some(Self {
             shared: Arc::clone(shared),
             abort,
+            over: false,
         })
+    }
+
+    /// Gives the right back after a run that came to its end. What a tool left behind on
+    /// purpose, such as a background process, must not take that for an abort.
+    pub(crate) fn give_back(mut self) {
+        self.over = true;
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         // A run that is dropped must also stop what it left behind, such as a request.
-        self.abort.cancel();
+        if !self.over {
+            self.abort.cancel();
+        }
         self.shared.state.change(fluzo_llm::AgentState::settle);
         *self.shared.active() = None;
         self.shared.settled.notify_waiters();

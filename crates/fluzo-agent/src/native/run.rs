@@ -55,7 +55,7 @@ pub(super) async fn drive(claim: Claim, spec: RunSpec, opening: Opening) -> RunO
             messages: running.added.clone(),
         })
         .await;
-    drop(claim);
+    claim.give_back();
     RunOutcome {
         end,
         messages: running.added,
