@@ -256,6 +256,15 @@ fn each_request_of_a_run_shares_its_abort_and_no_other() {
 }
 
 #[test]
+fn a_run_that_came_to_its_end_fires_no_abort() {
+    let stage = Stage::new([reply::text(["a"])], []);
+    stage.run();
+    assert!(!stage.world.model.aborts()[0].is_cancelled());
+    stage.agent.cancel();
+    assert!(!stage.world.model.aborts()[0].is_cancelled());
+}
+
+#[test]
 fn a_waker_may_look_at_the_agent_while_it_is_cancelled() {
     struct Nosy(Arc<dyn Agent>);
     impl std::task::Wake for Nosy {

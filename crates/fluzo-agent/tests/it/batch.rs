@@ -199,6 +199,26 @@ fn what_the_after_hook_says_of_termination_counts() {
 }
 
 #[test]
+fn a_second_call_with_the_same_id_is_not_run() {
+    let (first, second) = (tool(FakeTool::new("a")), tool(FakeTool::new("b")));
+    let twice = [("c1", "a", json!({})), ("c1", "b", json!({}))];
+    let stage = Stage::new(
+        [reply::calls(twice), reply::text(["ok"])],
+        [first.clone(), second.clone()],
+    );
+    let outcome = poll_to_end(stage.start());
+    assert_eq!(said(&outcome.messages), "hi | =c1 =c1 |");
+    assert_eq!((first.runs().len(), second.runs().len()), (1, 0));
+    // The model is told of the one that ran.
+    let request = &stage.world.model.requests()[1];
+    let results: Vec<_> = request.transcript.iter().skip(2).collect();
+    let [fluzo_llm::ModelMessage::ToolResult(result)] = results[..] else {
+        panic!("{results:?}");
+    };
+    assert_eq!((result.tool_name.as_str(), result.is_error), ("a", false));
+}
+
+#[test]
 fn a_failing_tool_beside_others_fails_alone() {
     let bad = tool(FakeTool::new("bad").pause().fails("no such file"));
     let fine = tool(FakeTool::new("fine"));
