@@ -1,0 +1,361 @@
+//! `fluzo demo bugfix`: the agent repairs a failing test, and what it did is verified apart from it.
+//!
+//! Everything happens in a throw-away copy of a small crate that the program carries with it. The model's answers are
+//! scripted and come from a server in this process; provider, loop, tools and session are the real ones, put together as
+//! for `fluzo pi`. Nobody's word is taken for the result: not the agent's, and not the test run that the agent saw.
+
+mod arguments;
+mod checks;
+mod engine;
+mod fixture;
+mod programs;
+mod report;
+mod show;
+mod source;
+mod spec;
+mod suite;
+mod timeline;
+mod tree;
+mod verify;
+mod workspace;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use fluzo_sim::{Scenario, ScenarioError, Simulator};
+
+use arguments::{Asked, Options};
+use checks::{Check, Verdict};
+use engine::{End, Setup};
+use programs::{ProgramError, Programs};
+use report::Report;
+use spec::{SpecError, TestSpec};
+use verify::{Counts, Verifier};
+use workspace::{GitState, Workspace, WorkspaceError};
+
+pub(crate) use arguments::command;
+
+use crate::surroundings::Surroundings;
+
+const USAGE: i32 = 2;
+const CONFIGURATION: i32 = 3;
+
+/// Runs `fluzo demo` with `arguments` and returns the exit code.
+pub(crate) fn run(
+    surroundings: &Surroundings,
+    arguments: &[String],
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> i32 {
+    let options = match arguments::parse(arguments) {
+        Ok(Asked::Bugfix(options)) => options,
+        Ok(Asked::Text(text)) => {
+            tell(out, &text);
+            return 0;
+        }
+        Err(text) => {
+            tell(err, &text);
+            return USAGE;
+        }
+    };
+    let result = chosen(surroundings, &options)
+        .and_then(|scenario| bugfix(surroundings, scenario, &options, out));
+    match result {
+        Ok(report) if options.json => {
+            tell(out, &format!("{}\n", report.to_json()));
+            report.status().code()
+        }
+        Ok(report) => {
+            tell(out, &report.to_text());
+            report.status().code()
+        }
+        Err(error) => {
+            tell(err, &error.text());
+            error.code()
+        }
+    }
+}
+
+/// Why the demo did not come to a result.
+#[derive(Debug, thiserror::Error)]
+enum DemoError {
+    #[error("no scenario is called `{0}`")]
+    UnknownScenario(String),
+    #[error("the scenario file `{path}` cannot be read")]
+    ScenarioFile { path: String, source: io::Error },
+    #[error("the scenario cannot be played")]
+    Scenario(#[from] ScenarioError),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error("the demo could not be started")]
+    Start(#[source] io::Error),
+}
+
+impl DemoError {
+    fn code(&self) -> i32 {
+        match self {
+            Self::UnknownScenario(_) | Self::ScenarioFile { .. } | Self::Scenario(_) => USAGE,
+            Self::Spec(_) | Self::Workspace(_) | Self::Start(_) => CONFIGURATION,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownScenario(_) => {
+                let names: Vec<&str> = fixture::scenario_names().collect();
+                Some(format!(
+                    "there are {}; a file of your own ends in `.json`",
+                    names.join(", ")
+                ))
+            }
+            Self::Workspace(WorkspaceError::Program(error)) => Some(error.hint().to_owned()),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("error: {self}");
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        if let Some(hint) = self.hint() {
+            text.push_str(&format!("\nhint: {hint}"));
+        }
+        text.push('\n');
+        text
+    }
+}
+
+impl From<ProgramError> for DemoError {
+    fn from(error: ProgramError) -> Self {
+        Self::Workspace(error.into())
+    }
+}
+
+/// The scenario that was asked for: one of ours, or a file.
+fn chosen(surroundings: &Surroundings, options: &Options) -> Result<Scenario, DemoError> {
+    let default = || TestSpec::from_json(fixture::SPEC).map(|spec| spec.scenario.name);
+    let name = match &options.scenario {
+        Some(name) => name.clone(),
+        None => default()?,
+    };
+    let text = match fixture::scenario(&name) {
+        Some(text) => text.to_owned(),
+        None if name.ends_with(".json") => std::fs::read_to_string(surroundings.path(&name))
+            .map_err(|source| DemoError::ScenarioFile { path: name, source })?,
+        None => return Err(DemoError::UnknownScenario(name)),
+    };
+    Ok(Scenario::from_json(&text)?)
+}
+
+fn bugfix(
+    surroundings: &Surroundings,
+    scenario: Scenario,
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<Report, DemoError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(DemoError::Start)?;
+    let mut show = |text: &str| {
+        if !options.json {
+            tell(out, text);
+        }
+    };
+    runtime.block_on(play(surroundings, scenario, options.keep, &mut show))
+}
+
+/// Plays `scenario` from the copy to the verdict, and calls `show` with what there is to see.
+async fn play(
+    surroundings: &Surroundings,
+    scenario: Scenario,
+    keep: bool,
+    show: &mut dyn FnMut(&str),
+) -> Result<Report, DemoError> {
+    let spec = TestSpec::from_json(fixture::SPEC)?;
+    let parent = temporary_folder()?;
+    let workspace = Workspace::create(&parent).map_err(WorkspaceError::Io)?;
+    let variable = |name: &str| surroundings.variable(name).map(Into::into);
+    let programs = Programs::find(&variable, &workspace.home()).await?;
+    let revision = workspace.fill(&programs).await?;
+    if revision != spec.fixture.revision {
+        return Err(DemoError::Workspace(WorkspaceError::Revision {
+            found: revision,
+            expected: spec.fixture.revision,
+        }));
+    }
+    let mut report = Report {
+        scenario: scenario.name.clone(),
+        programs: (programs.rustc_version.clone(), programs.git_version.clone()),
+        revision,
+        outcome: None,
+        simulator: None,
+        checks: Vec::new(),
+        counts: Counts::default(),
+        diff: String::new(),
+        duration_ms: 0,
+        kept: None,
+        spec,
+    };
+    show(&opening(&report, &workspace));
+    let spec = report.spec.clone();
+    let verifier = Verifier::create(&parent, &programs, &spec).map_err(WorkspaceError::Io)?;
+    let reproduced = verifier.failure_reproduced().await;
+    show(&format!("{}: {}\n", reproduced.name, reproduced.detail));
+    let sound = reproduced.outcome == Verdict::Passed;
+    report.checks.push(reproduced);
+    if sound {
+        let git = workspace.git_state(&programs, None).await?;
+        work(
+            surroundings,
+            scenario,
+            &workspace,
+            &programs,
+            &mut report,
+            show,
+        )
+        .await?;
+        verify(&workspace, &programs, &verifier, &git, &mut report).await;
+    }
+    if keep {
+        report.kept = Some(workspace.keep().display().to_string());
+    }
+    Ok(report)
+}
+
+/// Lets the agent work against the simulator.
+async fn work(
+    surroundings: &Surroundings,
+    scenario: Scenario,
+    workspace: &Workspace,
+    programs: &Programs,
+    report: &mut Report,
+    show: &mut dyn FnMut(&str),
+) -> Result<(), DemoError> {
+    let model = scenario
+        .models
+        .first()
+        .map(|model| model.id.clone())
+        .unwrap_or_default();
+    let simulator = Simulator::start(scenario).map_err(DemoError::Start)?;
+    let setup = Setup {
+        spec: &report.spec,
+        workspace,
+        programs,
+        base_url: &simulator.base_url(),
+        model: &model,
+        inherited: &surroundings.raw_environment,
+    };
+    show("\n== The agent\n");
+    let began = Instant::now();
+    let outcome = engine::run(&setup, show).await;
+    report.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let verdict = simulator.finish();
+    report.simulator = Some((verdict.passed, verdict.to_string()));
+    report.outcome = Some(outcome);
+    Ok(())
+}
+
+/// Looks at what the agent left behind.
+async fn verify(
+    workspace: &Workspace,
+    programs: &Programs,
+    verifier: &Verifier<'_>,
+    before: &GitState,
+    report: &mut Report,
+) {
+    let completed = report
+        .outcome
+        .as_ref()
+        .is_some_and(|outcome| outcome.end == End::Completed);
+    let after = match workspace.files() {
+        Ok(after) => after,
+        Err(error) => {
+            let unread = Check::not_run(
+                "no_unrelated_changes",
+                format!("the copy cannot be read: {error}"),
+            );
+            report.checks.push(unread);
+            return;
+        }
+    };
+    if let Some(outcome) = &report.outcome {
+        report
+            .checks
+            .extend(checks::of_course(&report.spec, &outcome.timeline, &after));
+    }
+    let changes = checks::of_files(&report.spec, &fixture::tree(), &after);
+    let tricky = checks::trick(&report.spec, &after);
+    report.checks.extend(changes);
+    match workspace.git_state(programs, Some(before)).await {
+        Ok(state) => {
+            report.checks.extend(checks::of_git(before, &state));
+            if state.settings == before.settings {
+                report.diff = workspace.diff(programs).await.unwrap_or_default();
+            }
+        }
+        Err(error) => report
+            .checks
+            .push(Check::not_run("nothing_committed", error.to_string())),
+    }
+    let skip = match tricky {
+        _ if !completed => Some("the agent's run did not end by itself"),
+        Some(_) => Some("the implementation is not compiled with what it holds"),
+        None => None,
+    };
+    if let Some(why) = skip {
+        let names = ["suite_passes", "behaviour_holds"];
+        report
+            .checks
+            .extend(names.map(|name| Check::not_run(name, why)));
+        return;
+    }
+    let (suite, counts) = verifier.repaired(&after).await;
+    report.checks.extend(suite);
+    report.counts = counts;
+}
+
+fn opening(report: &Report, workspace: &Workspace) -> String {
+    let spec = &report.spec;
+    format!(
+        "Fluzo demo `{}`: the agent repairs a failing test of the crate `{}`.\n\
+         The copy is thrown away, your files are not touched: {}\n\
+         Engine: the open profile, in which no policy is enforced. Model: scripted answers (`{}`) from a server in this \
+         process; token counts are made up.\n\
+         Fixture {}, {}, {}\n\
+         Limits: {} turns, {} tool calls, {} s\n\n\
+         == Before\n",
+        spec.name,
+        spec.fixture.name,
+        workspace.project().display(),
+        report.scenario,
+        report.revision,
+        report.programs.0,
+        report.programs.1,
+        spec.budgets.turns,
+        spec.budgets.tool_calls,
+        spec.budgets.seconds,
+    )
+}
+
+/// The folder for temporary files, by its real name: builds print real names.
+fn temporary_folder() -> Result<PathBuf, DemoError> {
+    std::env::temp_dir()
+        .canonicalize()
+        .map_err(DemoError::Start)
+}
+
+/// Writes text; a reader that is gone is no failure of the demo.
+fn tell(to: &mut dyn Write, text: &str) {
+    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+}
+
+#[cfg(test)]
+#[path = "demo_tests.rs"]
+mod tests;

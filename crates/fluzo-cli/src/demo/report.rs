@@ -1,0 +1,332 @@
+//! What the demo says in the end, for people and for programs.
+
+use serde_json::{Value, json};
+
+use super::checks::{Check, Verdict};
+use super::engine::{End, Outcome};
+use super::show::{block, line};
+use super::spec::TestSpec;
+use super::verify::Counts;
+
+/// What came of the demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Everything holds.
+    Success,
+    /// The run could not go on.
+    TaskFailed,
+    /// A command was refused.
+    PermissionDenied,
+    /// A budget was used up.
+    BudgetExhausted,
+    /// The provider failed, or did not get what its script expects.
+    ProviderFailure,
+    /// A condition does not hold.
+    VerificationFailed,
+    /// A condition could not be looked at.
+    VerificationIncomplete,
+    /// A signal ended it.
+    Cancelled,
+}
+
+/// Everything that is known at the end.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    /// The specification.
+    pub spec: TestSpec,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Toolchain and git, as they name themselves.
+    pub programs: (String, String),
+    /// Revision of the fixture.
+    pub revision: String,
+    /// The agent's run; none when it did not come to that.
+    pub outcome: Option<Outcome>,
+    /// The simulator's judgement, as text and whether it passed.
+    pub simulator: Option<(bool, String)>,
+    /// The conditions.
+    pub checks: Vec<Check>,
+    /// The suite after the repair.
+    pub counts: Counts,
+    /// What changed in the copy.
+    pub diff: String,
+    /// How long the run took, in milliseconds.
+    pub duration_ms: u64,
+    /// The folder, when it stays.
+    pub kept: Option<String>,
+}
+
+impl Status {
+    /// The exit code.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Success => 0,
+            Self::TaskFailed => 1,
+            Self::PermissionDenied => 5,
+            Self::BudgetExhausted => 6,
+            Self::ProviderFailure => 8,
+            Self::VerificationFailed | Self::VerificationIncomplete => 9,
+            Self::Cancelled => 130,
+        }
+    }
+
+    /// The name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::TaskFailed => "task_failed",
+            Self::PermissionDenied => "permission_denied",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::ProviderFailure => "provider_failure",
+            Self::VerificationFailed => "verification_failed",
+            Self::VerificationIncomplete => "verification_incomplete",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Report {
+    /// What came of the demo. What ended the run counts before what is wrong with its result.
+    pub(crate) fn status(&self) -> Status {
+        match self.outcome.as_ref().map(|outcome| &outcome.end) {
+            Some(End::Cancelled) => return Status::Cancelled,
+            Some(End::Budget(_)) => return Status::BudgetExhausted,
+            Some(End::Provider(_)) => return Status::ProviderFailure,
+            Some(End::Stopped(_)) => return Status::TaskFailed,
+            Some(End::Completed) | None => {}
+        }
+        if self.simulator.as_ref().is_some_and(|(passed, _)| !passed) {
+            return Status::ProviderFailure;
+        }
+        if self
+            .outcome
+            .as_ref()
+            .is_some_and(|outcome| !outcome.refused.is_empty())
+        {
+            return Status::PermissionDenied;
+        }
+        let any = |verdict| self.checks.iter().any(|check| check.outcome == verdict);
+        if any(Verdict::Failed) {
+            Status::VerificationFailed
+        } else if any(Verdict::NotRun) || self.outcome.is_none() || self.checks.is_empty() {
+            Status::VerificationIncomplete
+        } else {
+            Status::Success
+        }
+    }
+
+    /// One line on why it is that status.
+    pub(crate) fn reason(&self) -> String {
+        let failed = |verdict| {
+            let named = self.checks.iter().filter(|check| check.outcome == verdict);
+            named.map(|check| check.name).collect::<Vec<_>>().join(", ")
+        };
+        let outcome = self.outcome.as_ref();
+        match (self.status(), outcome.map(|outcome| &outcome.end)) {
+            (Status::Success, _) => "every check passed".to_owned(),
+            (Status::BudgetExhausted, Some(End::Budget(budget))) => {
+                format!("the budget `{}` is used up", budget.name())
+            }
+            (_, Some(End::Provider(why) | End::Stopped(why))) => line(why),
+            (Status::ProviderFailure, _) => {
+                "the scripted provider got something it does not expect".to_owned()
+            }
+            (Status::PermissionDenied, _) => {
+                let refused = outcome.map(|outcome| outcome.refused.join(", "));
+                format!("refused: {}", refused.unwrap_or_default())
+            }
+            (Status::VerificationIncomplete, _) => {
+                format!("not checked: {}", failed(Verdict::NotRun))
+            }
+            (Status::Cancelled, _) => "a signal ended it".to_owned(),
+            _ => failed(Verdict::Failed),
+        }
+    }
+
+    /// The result object.
+    pub(crate) fn to_json(&self) -> Value {
+        let spec = &self.spec;
+        let status = self.status();
+        json!({
+            "command": "demo bugfix",
+            "status": status.name(),
+            "exitCode": status.code(),
+            "reason": self.reason(),
+            "profile": {"engine": spec.profile.engine, "models": spec.profile.models, "policyEnforced": false},
+            "spec": {"name": spec.name, "version": spec.version},
+            "fixture": {"name": spec.fixture.name, "revision": self.revision},
+            "scenario": {"name": self.scenario, "format": spec.scenario.format},
+            "toolchain": self.programs.0,
+            "git": self.programs.1,
+            "testCommand": spec.test_command,
+            "checks": self.checks,
+            "tests": self.counts,
+            "diff": self.diff,
+            "run": self.outcome.as_ref().map(|outcome| self.run(outcome)),
+            "simulator": self.simulator.as_ref().map(|(passed, text)| json!({"passed": passed, "summary": text})),
+            "live": "not_run",
+            "folder": self.kept,
+        })
+    }
+
+    fn run(&self, outcome: &Outcome) -> Value {
+        let (timeline, budgets) = (&outcome.timeline, &self.spec.budgets);
+        let end = match &outcome.end {
+            End::Completed => "completed",
+            End::Provider(_) => "provider_failure",
+            End::Stopped(_) => "stopped",
+            End::Budget(_) => "budget_exhausted",
+            End::Cancelled => "cancelled",
+        };
+        json!({
+            "end": end,
+            "exceeded": timeline.exceeded,
+            "turns": {"used": timeline.turns, "limit": budgets.turns},
+            "toolCalls": {"used": timeline.tool_calls, "limit": budgets.tool_calls},
+            "durationMs": {"used": self.duration_ms, "limit": budgets.seconds.saturating_mul(1000)},
+            "refused": outcome.refused,
+            "tokens": timeline.tokens,
+            "tokensProvenance": "synthetic",
+        })
+    }
+
+    /// The end of the output for people.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::from("\n== Verification, apart from the agent\n");
+        for check in &self.checks {
+            let mark = match check.outcome {
+                Verdict::Passed => "ok  ",
+                Verdict::Failed => "FAIL",
+                Verdict::NotRun => "----",
+            };
+            text.push_str(&format!("{mark} {}: {}\n", check.name, line(&check.detail)));
+        }
+        if let Some((_, summary)) = &self.simulator {
+            text.push_str(&format!(
+                "\nscripted provider {}\n",
+                block(summary).trim_start_matches("  | ").trim_end()
+            ));
+        }
+        if !self.diff.is_empty() {
+            text.push_str(&format!("\n== What changed\n{}", block(&self.diff)));
+        }
+        let status = self.status();
+        text.push_str(&format!("\n{}: {}\n", status.name(), self.reason()));
+        if let Some(folder) = &self.kept {
+            text.push_str(&format!("kept: {folder}\n"));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::fixture;
+    use crate::demo::timeline::{Exceeded, Timeline};
+
+    fn report(end: End) -> Report {
+        Report {
+            spec: TestSpec::from_json(fixture::SPEC).unwrap(),
+            scenario: "repair".to_owned(),
+            programs: ("rustc 1".to_owned(), "git 2".to_owned()),
+            revision: "0".repeat(40),
+            outcome: Some(Outcome {
+                end,
+                timeline: Timeline::default(),
+                refused: Vec::new(),
+                background: Vec::new(),
+            }),
+            simulator: Some((true, "passed".to_owned())),
+            checks: vec![Check::unless("one", None, "seen")],
+            counts: Counts::default(),
+            diff: String::new(),
+            duration_ms: 1,
+            kept: None,
+        }
+    }
+
+    fn check(change: impl FnOnce(&mut Report), end: End, status: Status, reason: &str) {
+        let mut report = report(end);
+        change(&mut report);
+        assert_eq!(report.status(), status);
+        assert!(report.reason().contains(reason), "{}", report.reason());
+        let json = report.to_json();
+        assert_eq!(json["status"], status.name());
+        assert_eq!(json["exitCode"], status.code());
+        let last = format!("{}: {}", status.name(), report.reason());
+        assert!(report.to_text().contains(&last));
+    }
+
+    #[test]
+    fn every_end_has_its_own_status() {
+        let failed = || Check::unless("two", Some("bad".to_owned()), "");
+        let not_run = || Check::not_run("three", "why");
+        check(|_| {}, End::Completed, Status::Success, "every check");
+        check(
+            |r| r.checks.push(failed()),
+            End::Completed,
+            Status::VerificationFailed,
+            "two",
+        );
+        check(
+            |r| r.checks.push(not_run()),
+            End::Completed,
+            Status::VerificationIncomplete,
+            "three",
+        );
+        check(
+            |r| r.checks.clear(),
+            End::Completed,
+            Status::VerificationIncomplete,
+            "not checked",
+        );
+        check(
+            |r| r.outcome = None,
+            End::Completed,
+            Status::VerificationIncomplete,
+            "",
+        );
+        check(
+            |_| {},
+            End::Budget(Exceeded::Turns),
+            Status::BudgetExhausted,
+            "turns",
+        );
+        check(
+            |_| {},
+            End::Provider("no model".to_owned()),
+            Status::ProviderFailure,
+            "no model",
+        );
+        check(
+            |r| r.simulator = Some((false, String::new())),
+            End::Completed,
+            Status::ProviderFailure,
+            "expect",
+        );
+        check(
+            |_| {},
+            End::Stopped("disk full".to_owned()),
+            Status::TaskFailed,
+            "disk full",
+        );
+        check(|_| {}, End::Cancelled, Status::Cancelled, "signal");
+        let refuse = |r: &mut Report| {
+            r.outcome
+                .as_mut()
+                .unwrap()
+                .refused
+                .push("git push".to_owned())
+        };
+        check(refuse, End::Completed, Status::PermissionDenied, "git push");
+    }
+
+    #[test]
+    fn usage_is_marked_as_synthetic_and_live_as_not_run() {
+        let json = report(End::Completed).to_json();
+        assert_eq!(json["run"]["tokensProvenance"], "synthetic");
+        assert_eq!(json["live"], "not_run");
+        assert_eq!(json["profile"]["policyEnforced"], false);
+    }
+}
