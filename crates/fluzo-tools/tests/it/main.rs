@@ -6,4 +6,13 @@
     clippy::disallowed_methods
 )]
 
+mod bash;
+mod edit;
+mod find;
+mod grep;
+mod ls;
+mod paths;
+mod read;
+mod registry;
 mod support;
+mod write;
