@@ -20,7 +20,7 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Before a tool call is judged: may block it or replace its arguments, which
-    /// are then validated again.
+    /// are then validated again. An abort drops the future.
     fn before_tool_call<'a>(&'a self, _call: ToolCallInfo<'a>) -> BoxFuture<'a, BeforeToolCall> {
         Box::pin(std::future::ready(BeforeToolCall::Proceed))
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{AbortSignal, Content, Message, ToolCall, ToolOutput, ToolResultMessage};
+use fluzo_llm::{
+    AbortSignal, BoxFuture, Content, Message, ToolCall, ToolOutput, ToolResultMessage,
+};
 use futures_util::future::{Either, select};
 use serde_json::Value;
 
@@ -109,7 +111,8 @@ async fn hooked(
         tool: &call.name,
         arguments: &arguments,
     };
-    match running.shared.hooks.before_tool_call(info).await {
+    let hook = running.shared.hooks.before_tool_call(info);
+    match unless_aborted(running, hook).await? {
         BeforeToolCall::Proceed => Ok(arguments),
         BeforeToolCall::Replace(other) => validated(tool, other),
         BeforeToolCall::Block { reason } => Err(Finished::error(
@@ -129,12 +132,18 @@ async fn permit(
         Judgement::Denied { reason } => Err(Finished::error(reason)),
         Judgement::Ask(pending) => {
             let asked = running.shared.effects.human.ask(pending.question());
-            let aborted = Box::pin(running.abort.cancelled());
-            match select(asked, aborted).await {
-                Either::Left((answer, _)) => pending.answer(answer).map_err(Finished::error),
-                Either::Right(_) => Err(Finished::error(ABORTED)),
-            }
+            let answer = unless_aborted(running, asked).await?;
+            pending.answer(answer).map_err(Finished::error)
         }
+    }
+}
+
+/// What `work` comes to. An abort drops it and ends the call: nothing has run yet.
+async fn unless_aborted<T>(running: &Running, work: BoxFuture<'_, T>) -> Result<T, Finished> {
+    let aborted = Box::pin(running.abort.cancelled());
+    match select(work, aborted).await {
+        Either::Left((output, _)) => Ok(output),
+        Either::Right(_) => Err(Finished::error(ABORTED)),
     }
 }
 
