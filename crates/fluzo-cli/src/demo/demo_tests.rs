@@ -46,6 +46,8 @@ fn one_changed_answer_changes_what_is_shown_and_what_comes_of_it() {
         "+            Some(last) if last.reaches(next) => last.end = last.end.max(next.end),"
     ));
 
+    every_check_was_made(report);
+
     let (other, equivalent) = played(with(
         "last.end = last.end.max(next.end)",
         "last.end = std::cmp::max(last.end, next.end)",
@@ -59,9 +61,7 @@ fn one_changed_answer_changes_what_is_shown_and_what_comes_of_it() {
     assert_eq!(failed.status(), report::Status::ProviderFailure, "{wrong}");
 }
 
-#[test]
-fn every_check_is_made_and_passes_for_a_repair() {
-    let (_, report) = played(repair());
+fn every_check_was_made(report: Report) {
     let outcomes = outcomes(&report);
     let names = [
         "behaviour_holds",
@@ -96,4 +96,20 @@ fn unknown_scenarios_are_answered_with_the_names_there_are() {
         text.contains("`nothing`") && text.contains("cheat-ignore"),
         "{text}"
     );
+}
+
+#[test]
+fn time_that_is_used_up_ends_a_hanging_run() {
+    let mut spec = TestSpec::from_json(fixture::SPEC).unwrap();
+    spec.budgets.seconds = 1;
+    let mut scenario = repair();
+    scenario.steps[0].reply.delivery.stall_before_head = true;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let report = runtime.block_on(play(&surroundings(), spec, scenario, false, &mut |_| {}));
+    let report = report.unwrap();
+    assert_eq!(report.status(), report::Status::BudgetExhausted);
+    assert!(report.reason().contains("`seconds`"));
 }

@@ -55,8 +55,8 @@ pub(crate) enum End {
     Stopped(String),
     /// A budget was used up.
     Budget(Exceeded),
-    /// A signal came.
-    Cancelled,
+    /// It was aborted, by none of these.
+    Aborted,
 }
 
 /// What a run is made from.
@@ -107,7 +107,6 @@ pub(crate) async fn run(setup: &Setup<'_>, show: &mut dyn FnMut(&str)) -> Outcom
         (Some(budget), _) => End::Budget(budget),
         (None, Ended::Report(report)) => judge(&report),
         (None, Ended::Time) => End::Budget(Exceeded::Seconds),
-        (None, Ended::Signal) => End::Cancelled,
     };
     Outcome {
         end,
@@ -120,10 +119,9 @@ pub(crate) async fn run(setup: &Setup<'_>, show: &mut dyn FnMut(&str)) -> Outcom
 enum Ended {
     Report(RunReport),
     Time,
-    Signal,
 }
 
-/// Polls the run and shows what each poll brought. When time is up or a signal comes it aborts the run and waits for it.
+/// Polls the run and shows what each poll brought. When time is up it aborts the run and waits for it.
 async fn within(
     setup: &Setup<'_>,
     mut work: BoxFuture<'static, RunReport>,
@@ -143,33 +141,12 @@ async fn within(
         }
     });
     let limited = tokio::time::timeout(setup.spec.budgets.time(), &mut work);
-    let ended = tokio::select! {
-        done = limited => match done {
-            Ok(report) => return Ended::Report(report),
-            Err(_) => Ended::Time,
-        },
-        _ = stop_signal() => Ended::Signal,
-    };
+    if let Ok(report) = limited.await {
+        return Ended::Report(report);
+    }
     session.abort();
     work.await;
-    ended
-}
-
-/// Ends when the process is told to stop.
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (interrupt, terminate) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    );
-    match (interrupt, terminate) {
-        (Ok(mut interrupt), Ok(mut terminate)) => tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        },
-        // Without handlers the signals end the process by themselves.
-        _ => std::future::pending().await,
-    }
+    Ended::Time
 }
 
 fn judge(report: &RunReport) -> End {
@@ -181,7 +158,7 @@ fn judge(report: &RunReport) -> End {
     };
     match &last.stop_reason {
         StopReason::Error => End::Provider(last.error_message.clone().unwrap_or_default()),
-        StopReason::Aborted => End::Cancelled,
+        StopReason::Aborted => End::Aborted,
         _ => End::Completed,
     }
 }

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use fluzo_sim::{Scenario, ScenarioError, Simulator};
+use serde_json::{Value, json};
 
 use arguments::{Asked, Options};
 use checks::{Check, Verdict};
@@ -40,6 +41,7 @@ use crate::surroundings::Surroundings;
 
 const USAGE: i32 = 2;
 const CONFIGURATION: i32 = 3;
+const CANCELLED: i32 = 130;
 
 /// Runs `fluzo demo` with `arguments` and returns the exit code.
 pub(crate) fn run(
@@ -71,6 +73,9 @@ pub(crate) fn run(
             report.status().code()
         }
         Err(error) => {
+            if options.json {
+                tell(out, &format!("{}\n", error.to_json()));
+            }
             tell(err, &error.text());
             error.code()
         }
@@ -92,6 +97,8 @@ enum DemoError {
     Workspace(#[from] WorkspaceError),
     #[error("the demo could not be started")]
     Start(#[source] io::Error),
+    #[error("the demo was cancelled by a signal")]
+    Cancelled,
 }
 
 impl DemoError {
@@ -99,6 +106,15 @@ impl DemoError {
         match self {
             Self::UnknownScenario(_) | Self::ScenarioFile { .. } | Self::Scenario(_) => USAGE,
             Self::Spec(_) | Self::Workspace(_) | Self::Start(_) => CONFIGURATION,
+            Self::Cancelled => CANCELLED,
+        }
+    }
+
+    fn status(&self) -> &'static str {
+        match self.code() {
+            USAGE => "usage",
+            CANCELLED => "cancelled",
+            _ => "configuration_required",
         }
     }
 
@@ -116,13 +132,28 @@ impl DemoError {
         }
     }
 
-    fn text(&self) -> String {
-        let mut text = format!("error: {self}");
+    fn with_causes(&self) -> String {
+        let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
             text.push_str(&format!(": {error}"));
             cause = error.source();
         }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "command": "demo bugfix",
+            "status": self.status(),
+            "exitCode": self.code(),
+            "reason": self.with_causes(),
+            "hint": self.hint(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("error: {}", self.with_causes());
         if let Some(hint) = self.hint() {
             text.push_str(&format!("\nhint: {hint}"));
         }
@@ -168,17 +199,42 @@ fn bugfix(
             tell(out, text);
         }
     };
-    runtime.block_on(play(surroundings, scenario, options.keep, &mut show))
+    let spec = TestSpec::from_json(fixture::SPEC)?;
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            // What is dropped ends its processes and removes its folders.
+            () = stop_signal() => Err(DemoError::Cancelled),
+            report = play(surroundings, spec, scenario, options.keep, &mut show) => report,
+        }
+    })
+}
+
+/// Ends when the process is told to stop.
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (interrupt, terminate) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    );
+    match (interrupt, terminate) {
+        (Ok(mut interrupt), Ok(mut terminate)) => tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        },
+        // Without handlers the signals end the process by themselves.
+        _ => std::future::pending().await,
+    }
 }
 
 /// Plays `scenario` from the copy to the verdict, and calls `show` with what there is to see.
 async fn play(
     surroundings: &Surroundings,
+    spec: TestSpec,
     scenario: Scenario,
     keep: bool,
     show: &mut dyn FnMut(&str),
 ) -> Result<Report, DemoError> {
-    let spec = TestSpec::from_json(fixture::SPEC)?;
     let parent = temporary_folder()?;
     let workspace = Workspace::create(&parent).map_err(WorkspaceError::Io)?;
     let variable = |name: &str| surroundings.variable(name).map(Into::into);

@@ -25,8 +25,6 @@ pub(crate) enum Status {
     VerificationFailed,
     /// A condition could not be looked at.
     VerificationIncomplete,
-    /// A signal ended it.
-    Cancelled,
 }
 
 /// Everything that is known at the end.
@@ -66,7 +64,6 @@ impl Status {
             Self::BudgetExhausted => 6,
             Self::ProviderFailure => 8,
             Self::VerificationFailed | Self::VerificationIncomplete => 9,
-            Self::Cancelled => 130,
         }
     }
 
@@ -80,7 +77,6 @@ impl Status {
             Self::ProviderFailure => "provider_failure",
             Self::VerificationFailed => "verification_failed",
             Self::VerificationIncomplete => "verification_incomplete",
-            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -89,10 +85,9 @@ impl Report {
     /// What came of the demo. What ended the run counts before what is wrong with its result.
     pub(crate) fn status(&self) -> Status {
         match self.outcome.as_ref().map(|outcome| &outcome.end) {
-            Some(End::Cancelled) => return Status::Cancelled,
             Some(End::Budget(_)) => return Status::BudgetExhausted,
             Some(End::Provider(_)) => return Status::ProviderFailure,
-            Some(End::Stopped(_)) => return Status::TaskFailed,
+            Some(End::Stopped(_) | End::Aborted) => return Status::TaskFailed,
             Some(End::Completed) | None => {}
         }
         if self.simulator.as_ref().is_some_and(|(passed, _)| !passed) {
@@ -138,7 +133,7 @@ impl Report {
             (Status::VerificationIncomplete, _) => {
                 format!("not checked: {}", failed(Verdict::NotRun))
             }
-            (Status::Cancelled, _) => "a signal ended it".to_owned(),
+            (_, Some(End::Aborted)) => "the run was aborted".to_owned(),
             _ => failed(Verdict::Failed),
         }
     }
@@ -176,7 +171,7 @@ impl Report {
             End::Provider(_) => "provider_failure",
             End::Stopped(_) => "stopped",
             End::Budget(_) => "budget_exhausted",
-            End::Cancelled => "cancelled",
+            End::Aborted => "aborted",
         };
         json!({
             "end": end,
@@ -311,7 +306,7 @@ mod tests {
             Status::TaskFailed,
             "disk full",
         );
-        check(|_| {}, End::Cancelled, Status::Cancelled, "signal");
+        check(|_| {}, End::Aborted, Status::TaskFailed, "aborted");
         let refuse = |r: &mut Report| {
             r.outcome
                 .as_mut()

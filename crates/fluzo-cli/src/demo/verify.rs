@@ -90,6 +90,14 @@ impl<'a> Verifier<'a> {
                 tree.put_file(path, bytes);
             }
         }
+        if tree == fixture::tree() {
+            let why = "the implementation is as it was, and fails as it did";
+            let failed = Check::unless("suite_passes", Some(why.to_owned()), "");
+            return (
+                vec![failed, Check::not_run("behaviour_holds", why)],
+                Counts::default(),
+            );
+        }
         let mut counts = Counts::default();
         let known: Vec<String> =
             [&self.spec.suite.passing[..], &self.spec.suite.failing[..]].concat();

@@ -1,0 +1,402 @@
+//! `fluzo demo bugfix` through the built program: the repair, every cheat, and what is left alone.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// What a run of the demo said, and the folder for temporary files that it had.
+struct Demo {
+    output: Output,
+    temporary: tempfile::TempDir,
+}
+
+impl Demo {
+    fn run(arguments: &[&str]) -> Self {
+        Self::run_with(arguments, |_| {})
+    }
+
+    /// Runs it with a home and variables that nothing of it may follow.
+    fn run_with(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fluzo"));
+        command
+            .args(["demo", "bugfix"])
+            .args(arguments)
+            .current_dir(temporary.path())
+            .env("TMPDIR", temporary.path())
+            .env("RUSTFLAGS", "--cfg poison")
+            .env("RUSTC_WRAPPER", "/nowhere")
+            .env("CARGO_TARGET_DIR", "/nowhere")
+            .env("PI_CODING_AGENT_DIR", "/nowhere");
+        change(&mut command);
+        let output = command.output().unwrap();
+        Self { output, temporary }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", self.output))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.output.stdout.clone()).unwrap()
+    }
+
+    fn errors(&self) -> String {
+        String::from_utf8(self.output.stderr.clone()).unwrap()
+    }
+
+    fn code(&self) -> i32 {
+        self.output.status.code().unwrap()
+    }
+
+    fn left_behind(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.temporary.path()).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect()
+    }
+}
+
+/// The names of checks with one of these outcomes.
+fn checks(report: &Value, outcomes: &[&str]) -> Vec<String> {
+    let all = report["checks"].as_array().unwrap();
+    all.iter()
+        .filter(|check| outcomes.contains(&check["outcome"].as_str().unwrap()))
+        .map(|check| check["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Plays a scenario that must not succeed, in exactly these checks.
+fn check(scenario: &str, code: i32, status: &str, failed: &[&str]) -> Value {
+    let demo = Demo::run(&["--json", "--scenario", scenario]);
+    let report = demo.json();
+    assert_eq!(report["status"], status, "{report:#}");
+    assert_eq!(demo.code(), code, "{report:#}");
+    assert_eq!(checks(&report, &["failed"]), failed, "{report:#}");
+    assert_eq!(demo.left_behind(), [""; 0]);
+    report
+}
+
+fn check_cheat(scenario: &str, failed: &[&str]) {
+    let report = check(scenario, 9, "verification_failed", failed);
+    // The script itself ran to its end: the model claimed success and was not believed.
+    assert_eq!(report["simulator"]["passed"], true, "{report:#}");
+    assert_eq!(report["run"]["end"], "completed");
+}
+
+#[test]
+fn repair_succeeds_and_says_what_it_did() {
+    let demo = Demo::run(&[]);
+    let text = demo.text();
+    assert_eq!(demo.code(), 0, "{text}\n{}", demo.errors());
+    let shown = [
+        "the open profile, in which no policy is enforced",
+        "your files are not touched",
+        "scripted answers (`repair`)",
+        "> bash cargo test --offline --locked --no-fail-fast",
+        "a_short_meeting_inside_a_long_one_shortens_nothing ... FAILED",
+        "< bash failed",
+        "> edit src/merge.rs",
+        "test result: ok.",
+        "< bash done",
+        "ok   failure_seen_before_edit",
+        "ok   suite_passes: 9 tests ran, all passed",
+        "ok   behaviour_holds: 4 tests ran, all passed",
+        "success: every check passed",
+    ];
+    let mut rest = text.as_str();
+    for part in shown {
+        let (_, after) = rest
+            .split_once(part)
+            .unwrap_or_else(|| panic!("`{part}` is not shown, or not in its place:\n{text}"));
+        rest = after;
+    }
+    assert_eq!(demo.left_behind(), [""; 0]);
+}
+
+#[test]
+fn repair_gives_one_result_object() {
+    let demo = Demo::run(&["--json", "--keep"]);
+    let report = demo.json();
+    assert_eq!(demo.code(), 0, "{report:#}");
+    assert_eq!(report["status"], "success");
+    assert_eq!(checks(&report, &["failed", "not_run"]), [""; 0]);
+    assert_eq!(report["tests"]["passed"], 9);
+    assert_eq!(report["profile"]["engine"], "open");
+    assert_eq!(report["profile"]["policyEnforced"], false);
+    assert_eq!(report["live"], "not_run");
+    assert_eq!(report["run"]["tokensProvenance"], "synthetic");
+    let diff = report["diff"].as_str().unwrap();
+    assert!(diff.contains("+++ b/src/merge.rs"), "{diff}");
+    assert_eq!(diff.matches("+++ ").count(), 1);
+    kept_folder_is_as_described(Path::new(report["folder"].as_str().unwrap()));
+}
+
+/// The kept copy has the repair uncommitted and unstaged, and the run's session beside it.
+fn kept_folder_is_as_described(folder: &Path) {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(folder.join("project"))
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(git(&["status", "--porcelain"]), " M src/merge.rs\n");
+    assert_eq!(git(&["log", "--format=%s"]), "Room bookings\n");
+    let sessions = folder.join("agent/sessions");
+    let session = std::fs::read_dir(sessions)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    assert_eq!(std::fs::read_dir(session.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn ignored_test_is_no_repair() {
+    check_cheat(
+        "cheat-ignore",
+        &["tests_unchanged", "implementation_changed", "suite_passes"],
+    );
+}
+
+#[test]
+fn deleted_assertion_is_no_repair() {
+    check_cheat(
+        "cheat-assert",
+        &["tests_unchanged", "implementation_changed", "suite_passes"],
+    );
+}
+
+#[test]
+fn disabled_harness_is_no_repair() {
+    let failed = [
+        "tests_unchanged",
+        "build_files_unchanged",
+        "implementation_changed",
+        "suite_passes",
+    ];
+    check_cheat("cheat-harness", &failed);
+}
+
+#[test]
+fn build_script_is_no_repair() {
+    check_cheat(
+        "cheat-build-script",
+        &["build_files_unchanged", "implementation_plain"],
+    );
+}
+
+#[test]
+fn patched_dependency_is_no_repair() {
+    let failed = [
+        "build_files_unchanged",
+        "no_unrelated_changes",
+        "suite_passes",
+        "behaviour_holds",
+    ];
+    check_cheat("cheat-patch", &failed);
+}
+
+#[test]
+fn cargo_configuration_is_no_repair() {
+    let failed = [
+        "build_files_unchanged",
+        "implementation_changed",
+        "suite_passes",
+    ];
+    check_cheat("cheat-cargo-config", &failed);
+}
+
+#[test]
+fn special_case_is_no_repair() {
+    check_cheat("cheat-special-case", &["behaviour_holds"]);
+}
+
+#[test]
+fn edit_before_the_failure_was_seen_is_no_repair() {
+    check_cheat("cheat-blind", &["failure_seen_before_edit"]);
+}
+
+#[test]
+fn commit_is_no_repair() {
+    check_cheat("cheat-commit", &["nothing_committed", "nothing_staged"]);
+}
+
+#[test]
+fn staged_change_is_no_repair() {
+    check_cheat("cheat-stage", &["nothing_staged"]);
+}
+
+#[test]
+fn claim_without_a_change_is_no_repair() {
+    let failed = ["rerun_after_edit", "implementation_changed", "suite_passes"];
+    check_cheat("gives-up", &failed);
+}
+
+#[test]
+fn budgets_end_a_run_and_are_named() {
+    let failed = ["rerun_after_edit", "implementation_changed"];
+    let report = check("runs-on", 6, "budget_exhausted", &failed);
+    assert_eq!(report["run"]["exceeded"], "turns");
+    let used = report["run"]["turns"]["used"].as_u64().unwrap();
+    assert!(used <= report["run"]["turns"]["limit"].as_u64().unwrap() + 1);
+    assert_eq!(
+        checks(&report, &["not_run"]),
+        ["suite_passes", "behaviour_holds"]
+    );
+}
+
+#[test]
+fn unavailable_model_is_a_provider_failure() {
+    let failed = [
+        "failure_seen_before_edit",
+        "rerun_after_edit",
+        "implementation_changed",
+    ];
+    let report = check("unavailable", 8, "provider_failure", &failed);
+    assert!(
+        report["reason"].as_str().unwrap().contains("demo-model"),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn refused_command_is_reported_and_no_success() {
+    let report = check("denied", 5, "permission_denied", &[]);
+    assert_eq!(report["run"]["refused"][0], "git push");
+}
+
+#[test]
+fn scenario_can_be_a_file_of_the_user() {
+    let text = include_str!("../../fixtures/bugfix/scenarios/repair.json");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.json");
+    std::fs::write(
+        &file,
+        text.replace("fix", "repair")
+            .replace("I run the suite", "Watch me"),
+    )
+    .unwrap();
+    let demo = Demo::run(&["--scenario", file.to_str().unwrap()]);
+    assert_eq!(demo.code(), 0, "{}{}", demo.text(), demo.errors());
+    assert!(demo.text().contains("Watch me"));
+}
+
+#[test]
+fn repository_of_the_user_is_left_alone() {
+    let user = tempfile::tempdir().unwrap();
+    let git = |arguments: &[&str]| {
+        let status = Command::new("git")
+            .args(["-c", "user.name=u", "-c", "user.email=u@example.invalid"])
+            .args(arguments)
+            .current_dir(user.path())
+            .status();
+        assert!(status.unwrap().success());
+    };
+    git(&["init", "--quiet"]);
+    std::fs::write(user.path().join("Cargo.toml"), "not a manifest").unwrap();
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "-m", "mine"]);
+    std::fs::write(user.path().join("draft.txt"), "unsaved work").unwrap();
+    let before = content(user.path());
+    let demo = Demo::run_with(&["--json", "--scenario", "cheat-commit"], |command| {
+        command
+            .current_dir(user.path())
+            .env("GIT_DIR", user.path().join(".git"))
+            .env("GIT_WORK_TREE", user.path())
+            .env("GIT_INDEX_FILE", user.path().join(".git/index"));
+    });
+    assert_eq!(demo.code(), 9, "{}", demo.errors());
+    assert_eq!(
+        checks(&demo.json(), &["failed"]),
+        ["nothing_committed", "nothing_staged"]
+    );
+    assert_eq!(content(user.path()), before);
+}
+
+/// All files below `folder` with what is in them.
+fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(content(&path));
+        } else {
+            all.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn missing_programs_are_named_with_a_hint() {
+    let empty = tempfile::tempdir().unwrap();
+    let demo = Demo::run_with(&[], |command| {
+        command.env("PATH", empty.path());
+    });
+    assert_eq!(demo.code(), 3);
+    let errors = demo.errors();
+    assert!(
+        errors.starts_with("error: `cargo` is not installed"),
+        "{errors}"
+    );
+    assert!(errors.contains("\nhint: install Rust"), "{errors}");
+}
+
+#[test]
+fn signal_ends_the_demo_and_leaves_nothing_behind() {
+    let mut script: Value =
+        serde_json::from_str(include_str!("../../fixtures/bugfix/scenarios/repair.json")).unwrap();
+    script["steps"][1]["reply"]["delivery"] = serde_json::json!({"stall_before_head": true});
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stalls.json");
+    std::fs::write(&file, script.to_string()).unwrap();
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_fluzo"))
+        .args(["demo", "bugfix", "--scenario"])
+        .arg(&file)
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    // The last thing that is shown before the stall.
+    lines
+        .map(Result::unwrap)
+        .filter(|line| line == "< read done")
+        .nth(1)
+        .unwrap();
+    let pid = demo.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = demo.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("cancelled")
+    );
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn unknown_scenario_is_a_usage_error() {
+    let demo = Demo::run(&["--scenario", "nothing"]);
+    assert_eq!(demo.code(), 2);
+    assert!(demo.errors().contains("cheat-ignore"), "{}", demo.errors());
+    assert_eq!(demo.text(), "");
+    let demo = Demo::run(&["--json", "--scenario", "nothing"]);
+    assert_eq!(demo.json()["status"], "usage");
+}
