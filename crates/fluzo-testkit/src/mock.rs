@@ -397,4 +397,52 @@ mod tests {
             ))
         });
     }
+
+    /// An agent that cannot be cancelled.
+    struct Deaf(MockAgent);
+
+    impl Agent for Deaf {
+        fn start(&self, spec: RunSpec) -> Result<Run, StartError> {
+            self.0.start(spec)
+        }
+
+        fn resume(&self, spec: RunSpec) -> Result<Run, StartError> {
+            self.0.resume(spec)
+        }
+
+        fn send(&self, input: Input) {
+            self.0.send(input);
+        }
+
+        fn cancel(&self) {}
+
+        fn queued(&self) -> QueueSnapshot {
+            self.0.queued()
+        }
+
+        fn clear_queues(&self) -> QueueSnapshot {
+            self.0.clear_queues()
+        }
+
+        fn state(&self) -> &StateCell {
+            self.0.state()
+        }
+
+        fn subscribe(&self, listener: Arc<dyn Listener>) -> Subscription {
+            self.0.subscribe(listener)
+        }
+
+        fn idle(&self) -> BoxFuture<'_, ()> {
+            self.0.idle()
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the run should end")]
+    fn an_agent_that_cannot_be_cancelled_does_not_conform() {
+        conformance::agent(|script| {
+            let mock = MockAgent::new(script.replies, script.steering, script.follow_up);
+            Arc::new(Deaf(mock))
+        });
+    }
 }

@@ -111,3 +111,49 @@ impl Provider for ScriptedProvider {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fluzo_llm::{RequestAuth, RequestOptions, Transcript};
+    use futures_util::StreamExt;
+
+    use super::*;
+    use crate::{poll_to_end, reply};
+
+    fn request() -> ModelRequest {
+        ModelRequest {
+            model: Arc::new(crate::model()),
+            system_prompt: Arc::from(""),
+            transcript: Transcript::default(),
+            tools: Arc::from([]),
+            options: RequestOptions::default(),
+            auth: RequestAuth::default(),
+        }
+    }
+
+    fn events(provider: &ScriptedProvider) -> usize {
+        let stream = provider.stream(request(), AbortSignal::new());
+        poll_to_end(stream.collect::<Vec<_>>()).len()
+    }
+
+    #[test]
+    fn a_provider_gives_its_replies_in_order_and_notes_the_requests() {
+        let provider = ScriptedProvider::new([reply::text(["a"]), reply::cut([])]);
+        // start, text_start, text_delta, text_end, done; then start, text_start, text_end
+        assert_eq!((events(&provider), events(&provider)), (5, 3));
+        assert_eq!(
+            (provider.script().requests().len(), provider.script().left()),
+            (2, 0)
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "no reply is scripted for request number 1")]
+    fn a_request_without_a_reply_fails_the_test() {
+        let provider = ScriptedProvider::new([reply::text(["a"])]);
+        events(&provider);
+        events(&provider);
+    }
+}
