@@ -225,3 +225,127 @@ fn changes_in(old: &[Row<'_>], new: &[Row<'_>], region: &Change) -> Vec<Change> 
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares lines `1` to `last`, of which some are `replaced`, with both forms of the diff.
+    fn check(last: usize, replaced: &[(usize, &str)], end: &str, display: &[&str], patch: &[&str]) {
+        let (mut old, mut new, mut parts) = (String::new(), String::new(), Vec::new());
+        for line in 1..=last {
+            let text = format!("{line}{}", if line == last { end } else { "\n" });
+            let other = replaced.iter().find(|row| row.0 == line);
+            let (from_old, from_new) = (old.len(), new.len());
+            old.push_str(&text);
+            new.push_str(other.map_or(text.as_str(), |row| row.1));
+            if other.is_some() {
+                parts.push((from_old..old.len(), from_new..new.len()));
+            }
+        }
+        let diff = LineDiff::new(old.as_bytes(), new.as_bytes(), &parts);
+        assert_eq!(diff.display().split('\n').collect::<Vec<_>>(), display);
+        let patch: String = patch.iter().map(|line| format!("{line}\n")).collect();
+        assert_eq!(diff.patch("f"), format!("--- f\n+++ f\n{patch}"));
+    }
+
+    #[test]
+    fn display_and_patch() {
+        check(
+            12,
+            &[(7, "x\ny\n")],
+            "\n",
+            &[
+                "    ...", "  3 3", "  4 4", "  5 5", "  6 6", "- 7 7", "+ 7 x", "+ 8 y", "  8 8",
+                "  9 9", " 10 10", " 11 11", "    ...",
+            ],
+            &[
+                "@@ -3,9 +3,10 @@",
+                " 3",
+                " 4",
+                " 5",
+                " 6",
+                "-7",
+                "+x",
+                "+y",
+                " 8",
+                " 9",
+                " 10",
+                " 11",
+            ],
+        );
+        check(
+            9,
+            &[(1, ""), (8, "b\n")],
+            "\n",
+            &[
+                "-1 1", " 2 2", " 3 3", " 4 4", " 5 5", " 6 6", " 7 7", "-8 8", "+7 b", " 9 9",
+            ],
+            &[
+                "@@ -1,9 +1,8 @@",
+                "-1",
+                " 2",
+                " 3",
+                " 4",
+                " 5",
+                " 6",
+                " 7",
+                "-8",
+                "+b",
+                " 9",
+            ],
+        );
+        check(
+            2,
+            &[(2, "b")],
+            "",
+            &[" 1 1", "-2 2", "+2 b"],
+            &[
+                "@@ -1,2 +1,2 @@",
+                " 1",
+                "-2",
+                "\\ No newline at end of file",
+                "+b",
+                "\\ No newline at end of file",
+            ],
+        );
+    }
+
+    #[test]
+    fn distant_changes_have_hunks_of_their_own() {
+        let replaced = [(1, "a\n"), (11, "b\n")];
+        check(
+            11,
+            &replaced,
+            "\n",
+            &[
+                "- 1 1", "+ 1 a", "  2 2", "  3 3", "  4 4", "  5 5", "    ...", "  7 7", "  8 8",
+                "  9 9", " 10 10", "-11 11", "+11 b",
+            ],
+            &[
+                "@@ -1,5 +1,5 @@",
+                "-1",
+                "+a",
+                " 2",
+                " 3",
+                " 4",
+                " 5",
+                "@@ -7,5 +7,5 @@",
+                " 7",
+                " 8",
+                " 9",
+                " 10",
+                "-11",
+                "+b",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_new_first_text_has_an_empty_old_side() {
+        let (old, new) = (b"", b"a\n");
+        let diff = LineDiff::new(old, new, &[(0..0, 0..2)]);
+        assert_eq!(diff.patch("f"), "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+a\n");
+        assert_eq!(diff.first_changed_line(), Some(1));
+    }
+}

@@ -52,11 +52,11 @@ pub(crate) fn read_lines(
         line: 0,
         open: false,
     };
-    while reader.next()? {
+    while let Some(text) = reader.next()? {
         if stop() {
             return Ok(None);
         }
-        state.add(&reader.text);
+        state.add(text);
     }
     Ok(Some(state.finished()))
 }
@@ -164,35 +164,29 @@ impl<R: Read> Chunks<R> {
         }
     }
 
-    /// Makes `text` the next chunk; false at the end.
-    fn next(&mut self) -> io::Result<bool> {
+    /// The next chunk, which may be empty; `None` at the end.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
         let (len, last) = match self.head.take() {
             Some(head) => {
-                let len = head.len();
-                self.raw[..len].copy_from_slice(&head);
-                (len, false)
+                self.raw[..head.len()].copy_from_slice(&head);
+                (head.len(), false)
             }
             None => {
                 let len = read_some(&mut self.file, &mut self.raw)?;
                 (len, len == 0)
             }
         };
-        self.text.clear();
         let raw = &self.raw[..len];
-        match &mut self.decoder {
-            None => self.text.extend_from_slice(raw),
-            Some(decoder) => {
-                let room = decoder.max_utf8_buffer_length(len).unwrap_or(4 * CHUNK);
-                self.text.resize(room, 0);
-                let (_, _, written, _) = decoder.decode_to_utf8(raw, &mut self.text, last);
-                self.text.truncate(written);
-            }
-        }
-        let more = !last || !self.text.is_empty();
+        let Some(decoder) = &mut self.decoder else {
+            return Ok((!last).then_some(raw));
+        };
+        let room = decoder.max_utf8_buffer_length(len).unwrap_or(4 * CHUNK);
+        self.text.resize(room, 0);
+        let (_, _, written, _) = decoder.decode_to_utf8(raw, &mut self.text, last);
         if last {
             self.decoder = None;
         }
-        Ok(more)
+        Ok((!last || written > 0).then_some(&self.text[..written]))
     }
 }
 

@@ -15,4 +15,5 @@ mod paths;
 mod read;
 mod registry;
 mod support;
+mod unruly_files;
 mod write;
