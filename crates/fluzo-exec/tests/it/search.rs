@@ -564,3 +564,36 @@ fn a_search_under_way_can_be_cancelled() {
         SearchError::Cancelled
     ));
 }
+
+#[test]
+fn a_list_has_so_many_levels_and_entries_in_the_order_asked_for() {
+    let (_dir, base) = tree(&[
+        ("b/x/deep", "1"),
+        ("b/y", "1"),
+        ("a", "1"),
+        ("out/o", "1"),
+        (".git/config", "1"),
+        (".gitignore", "out/\n"),
+    ]);
+    let check = |levels, limit, expected: &[&str], limit_reached| {
+        let backwards = |a: &std::ffi::OsStr, b: &std::ffi::OsStr| b.cmp(a);
+        let token = CancellationToken::new();
+        let report = local()
+            .list(&base, levels, limit, backwards, &token)
+            .unwrap();
+        let paths = report.paths.iter().map(|found| {
+            format!(
+                "{}{}",
+                found.relative.display(),
+                if found.is_dir { "/" } else { "" }
+            )
+        });
+        assert_eq!(paths.collect::<Vec<_>>(), expected);
+        assert_eq!(report.limit_reached, limit_reached);
+    };
+    check(1, 9, &["b/", "a", ".gitignore"], false);
+    check(2, 9, &["b/", "b/y", "b/x/", "a", ".gitignore"], false);
+    check(2, 2, &["b/", "b/y"], true);
+    let error = local().list(&base.join("a"), 1, 9, Ord::cmp, &CancellationToken::new());
+    assert!(matches!(error, Err(SearchError::Root { .. })));
+}
