@@ -154,6 +154,17 @@ pub(crate) fn of_git(before: &GitState, after: &GitState) -> Vec<Check> {
     ]
 }
 
+/// Whether no process is left that could still change something.
+pub(crate) fn of_processes(background: &[u32]) -> Check {
+    let ids: Vec<String> = background.iter().map(u32::to_string).collect();
+    let left = (!ids.is_empty()).then(|| format!("processes still run: {}", ids.join(", ")));
+    Check::unless(
+        "nothing_left_running",
+        left,
+        "no command left a process behind",
+    )
+}
+
 /// Whether the agent saw the failure before it changed anything, and ran the suite again after its last change.
 pub(crate) fn of_course(spec: &TestSpec, timeline: &Timeline, after: &Tree) -> Vec<Check> {
     let first = timeline.test_runs().next();

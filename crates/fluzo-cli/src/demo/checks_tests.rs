@@ -70,7 +70,8 @@ fn tampered_trees_are_refused_by_name() {
     let test = text("tests/merge.rs");
     let ignored = test.replace("#[test]", "#[test]\n#[ignore]");
     let repaired = text(MERGE).replace("= next.end", "= last.end.max(next.end)");
-    let rows: [(&[(&str, &str)], &[&str]); 14] = [
+    type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+    let rows: [Row<'_>; 14] = [
         (&[], &["implementation_changed"]),
         (
             &[("tests/merge.rs", &ignored)],
@@ -202,6 +203,14 @@ fn commits_stages_and_settings_are_seen() {
     for (after, expected) in rows {
         assert_eq!(failed(&of_git(&before, &after)), expected);
     }
+}
+
+#[test]
+fn processes_that_still_run_are_named() {
+    assert_eq!(of_processes(&[]).outcome, Verdict::Passed);
+    let check = of_processes(&[7, 12]);
+    assert_eq!(check.outcome, Verdict::Failed);
+    assert!(check.detail.contains("7, 12"));
 }
 
 #[test]

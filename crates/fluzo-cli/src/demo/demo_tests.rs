@@ -73,6 +73,7 @@ fn every_check_was_made(report: Report) {
         "implementation_plain",
         "no_unrelated_changes",
         "nothing_committed",
+        "nothing_left_running",
         "nothing_staged",
         "rerun_after_edit",
         "suite_passes",

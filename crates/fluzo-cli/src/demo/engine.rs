@@ -268,6 +268,8 @@ fn forget(setup: &Setup<'_>) -> String {
 fn variables(setup: &Setup<'_>) -> Vec<(OsString, OsString)> {
     let mut variables = setup.programs.environment().to_vec();
     variables.push(("CARGO_TARGET_DIR".into(), setup.workspace.target().into()));
+    // Files that a shell would read before the first command.
+    variables.extend(["BASH_ENV", "ENV"].map(|name| (name.into(), OsString::new())));
     variables
 }
 

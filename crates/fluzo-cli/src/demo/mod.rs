@@ -239,6 +239,7 @@ async fn play(
     let workspace = Workspace::create(&parent).map_err(WorkspaceError::Io)?;
     let variable = |name: &str| surroundings.variable(name).map(Into::into);
     let programs = Programs::find(&variable, &workspace.home()).await?;
+    programs.require_rust(&spec.toolchain.minimum_rust)?;
     let revision = workspace.fill(&programs).await?;
     if revision != spec.fixture.revision {
         return Err(DemoError::Workspace(WorkspaceError::Revision {
@@ -261,8 +262,8 @@ async fn play(
     };
     show(&opening(&report, &workspace));
     let spec = report.spec.clone();
-    let verifier = Verifier::create(&parent, &programs, &spec).map_err(WorkspaceError::Io)?;
-    let reproduced = verifier.failure_reproduced().await;
+    let verifier = || Verifier::create(&parent, &programs, &spec).map_err(WorkspaceError::Io);
+    let reproduced = verifier()?.failure_reproduced().await;
     show(&format!("{}: {}\n", reproduced.name, reproduced.detail));
     let sound = reproduced.outcome == Verdict::Passed;
     report.checks.push(reproduced);
@@ -277,7 +278,8 @@ async fn play(
             show,
         )
         .await?;
-        verify(&workspace, &programs, &verifier, &git, &mut report).await;
+        // In folders that did not exist while the agent ran.
+        verify(&workspace, &programs, &verifier()?, &git, &mut report).await;
     }
     if keep {
         report.kept = Some(workspace.keep().display().to_string());
@@ -342,9 +344,11 @@ async fn verify(
         }
     };
     if let Some(outcome) = &report.outcome {
+        let course = checks::of_course(&report.spec, &outcome.timeline, &after);
+        report.checks.extend(course);
         report
             .checks
-            .extend(checks::of_course(&report.spec, &outcome.timeline, &after));
+            .push(checks::of_processes(&outcome.background));
     }
     let changes = checks::of_files(&report.spec, &fixture::tree(), &after);
     let tricky = checks::trick(&report.spec, &after);

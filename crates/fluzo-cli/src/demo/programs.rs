@@ -65,6 +65,14 @@ pub(crate) enum ProgramError {
         /// What it said.
         output: String,
     },
+    /// It is older than the fixture allows.
+    #[error("the fixture needs Rust {minimum}, found `{found}`")]
+    TooOld {
+        /// The oldest version that will do.
+        minimum: String,
+        /// What is installed.
+        found: String,
+    },
     /// The system did not run it.
     #[error("`{program}` could not be run")]
     NotRun {
@@ -85,6 +93,7 @@ impl ProgramError {
             }
             Self::Broken { program: "git", .. } => "`git --version` should work in a shell",
             Self::Broken { .. } => "`cargo --version` and `rustc --version` should work in a shell",
+            Self::TooOld { .. } => "update Rust, for example with `rustup update`",
             Self::NotRun { .. } => "see the cause",
         }
     }
@@ -120,6 +129,21 @@ impl Programs {
         programs.rustc_version = programs.version("rustc", rustc, home).await?;
         programs.git_version = programs.version("git", programs.git.clone(), home).await?;
         Ok(programs)
+    }
+
+    /// Whether the compiler is no older than `minimum`, such as `1.75`.
+    ///
+    /// # Errors
+    /// It is older, or does not say its version.
+    pub(crate) fn require_rust(&self, minimum: &str) -> Result<(), ProgramError> {
+        let found = self.rustc_version.split_whitespace().nth(1);
+        match found.map(version) {
+            Some(found) if found >= version(minimum) => Ok(()),
+            _ => Err(ProgramError::TooOld {
+                minimum: minimum.to_owned(),
+                found: self.rustc_version.clone(),
+            }),
+        }
     }
 
     /// The variables that every child gets.
@@ -299,6 +323,13 @@ fn environment(
     all
 }
 
+/// The numbers of a version; what stands behind the first other sign is left out.
+fn version(text: &str) -> Vec<u32> {
+    let plain = text.split(|c: char| !c.is_ascii_digit() && c != '.').next();
+    let parts = plain.unwrap_or_default().split('.');
+    parts.map_while(|part| part.parse().ok()).collect()
+}
+
 fn look_up(name: &'static str, path: &OsStr) -> Result<PathBuf, ProgramError> {
     std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())
@@ -331,6 +362,19 @@ mod tests {
             let error = look_up(name, folder.path().as_os_str()).unwrap_err();
             assert!(error.to_string().contains(name));
             assert!(error.hint().contains("install"));
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let rows = [
+            ("1.95.0", "1.75", true),
+            ("1.8.0", "1.75", false),
+            ("1.96.0-nightly", "1.96", true),
+            ("", "1.75", false),
+        ];
+        for (found, minimum, enough) in rows {
+            assert_eq!(version(found) >= version(minimum), enough, "{found}");
         }
     }
 

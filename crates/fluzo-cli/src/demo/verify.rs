@@ -79,7 +79,14 @@ impl<'a> Verifier<'a> {
             list(&failing),
             suite.passed()
         );
-        Check::unless(name, suite.unexpected(expected).or(assertion), seen)
+        Check::unless(
+            name,
+            suite
+                .unexpected(expected)
+                .or(assertion)
+                .map(|problem| explained(problem, &run)),
+            seen,
+        )
     }
 
     /// Whether the fixture with the implementation files of `repaired` passes: its own suite, and the tests held back.
@@ -158,12 +165,24 @@ fn judge(
         passing: &names(known),
         failing: &[],
     };
-    let problem = suite.unexpected(expected);
+    let problem = suite
+        .unexpected(expected)
+        .map(|problem| explained(problem, &run));
     Check::unless(
         name,
         problem,
         format!("{} tests ran, all passed", suite.passed()),
     )
+}
+
+/// The problem, with what the build said when it is the build that failed.
+fn explained(problem: String, run: &Ran) -> String {
+    let ran = run.output.contains("test result: ");
+    let error = run.output.lines().find(|line| line.starts_with("error"));
+    match error.filter(|_| !ran) {
+        Some(error) => format!("{problem}: {error}"),
+        None => problem,
+    }
 }
 
 fn unfinished(run: &Ran) -> Option<String> {

@@ -29,6 +29,9 @@ impl Demo {
             .env("RUSTFLAGS", "--cfg poison")
             .env("RUSTC_WRAPPER", "/nowhere")
             .env("CARGO_TARGET_DIR", "/nowhere")
+            .env("HTTP_PROXY", "http://127.0.0.1:1")
+            .env("ALL_PROXY", "http://127.0.0.1:1")
+            .env("OPENAI_BASE_URL", "http://127.0.0.1:1")
             .env("PI_CODING_AGENT_DIR", "/nowhere");
         change(&mut command);
         let output = command.output().unwrap();
@@ -93,8 +96,8 @@ fn repair_succeeds_and_says_what_it_did() {
     let text = demo.text();
     assert_eq!(demo.code(), 0, "{text}\n{}", demo.errors());
     let shown = [
-        "the open profile, in which no policy is enforced",
         "your files are not touched",
+        "the open profile, in which no policy is enforced",
         "scripted answers (`repair`)",
         "> bash cargo test --offline --locked --no-fail-fast",
         "a_short_meeting_inside_a_long_one_shortens_nothing ... FAILED",
@@ -303,13 +306,41 @@ fn repository_of_the_user_is_left_alone() {
     git(&["add", "."]);
     git(&["commit", "--quiet", "-m", "mine"]);
     std::fs::write(user.path().join("draft.txt"), "unsaved work").unwrap();
+    let poison = [
+        (
+            ".pi/agent/settings.json",
+            r#"{"shellCommandPrefix": "false;"}"#,
+        ),
+        (
+            ".pi/agent/models.json",
+            r#"{"providers": {"demo": {"baseUrl": "http://127.0.0.1:1"}}}"#,
+        ),
+        (".cargo/config.toml", "[build]\nrustc = \"/nowhere\"\n"),
+        (
+            ".gitconfig",
+            "[core]\n\thooksPath = /nowhere\n[commit]\n\tgpgSign = true\n",
+        ),
+    ];
+    for (path, text) in poison {
+        let path = user.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
     let before = content(user.path());
     let demo = Demo::run_with(&["--json", "--scenario", "cheat-commit"], |command| {
         command
             .current_dir(user.path())
+            .env("HOME", user.path())
+            .env_remove("PI_CODING_AGENT_DIR")
+            .env_remove("CARGO_HOME")
             .env("GIT_DIR", user.path().join(".git"))
             .env("GIT_WORK_TREE", user.path())
             .env("GIT_INDEX_FILE", user.path().join(".git/index"));
+        // Toolchains are found by the real home, which is not the one of this run.
+        let toolchains = std::env::home_dir().unwrap().join(".rustup");
+        if std::env::var_os("RUSTUP_HOME").is_none() && toolchains.is_dir() {
+            command.env("RUSTUP_HOME", toolchains);
+        }
     });
     assert_eq!(demo.code(), 9, "{}", demo.errors());
     assert_eq!(
