@@ -218,7 +218,7 @@ fn skip_string(chars: &mut Peekable<Chars<'_>>) -> Result<(), &'static str> {
     }
 }
 
-/// A character literal or a lifetime; of the latter the name stays to be read as a word.
+/// A character literal or a lifetime.
 fn skip_quote(chars: &mut Peekable<Chars<'_>>) -> Result<(), &'static str> {
     let mut ahead = chars.clone();
     match (ahead.next(), ahead.next()) {
@@ -231,7 +231,12 @@ fn skip_quote(chars: &mut Peekable<Chars<'_>>) -> Result<(), &'static str> {
             chars.next();
             chars.next();
         }
-        _ => {}
+        _ => {
+            while chars
+                .next_if(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .is_some()
+            {}
+        }
     }
     Ok(())
 }
@@ -250,6 +255,7 @@ mod tests {
             "/* unsafe /* cfg */ env */ let c = 'x'; let q = '\\''; let s = \"std::fs \\\" mod\";",
             "assert!(a != b); vec![1, 2]; matches!(a, Some(_) if !b)",
             "last.end = u32::max(last.end, next.end)",
+            "fn a<'a>(b: &'a [u8], c: &'static str) -> &'a [u8] { 'mod_: loop { break 'mod_; } }",
         ];
         for row in rows {
             assert_eq!(refusal(row), None, "{row}");
