@@ -79,7 +79,9 @@ impl KeyRing {
 
     /// Whether a key is configured for `provider`. Resolves nothing.
     pub fn has(&self, provider: &str) -> bool {
-        let variable = variable_of(provider).and_then(|name| (self.environment)(name));
+        let variable = variable_of(provider)
+            .and_then(|name| (self.environment)(name))
+            .filter(|value| !value.is_empty());
         self.given.as_ref().is_some_and(|(p, _)| p == provider)
             || variable.is_some()
             || self.configured.contains_key(provider)

@@ -3,6 +3,7 @@
 
 mod broadcast;
 mod catalogue;
+mod claim;
 mod interrupted;
 mod jsonc;
 mod keys;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use fluzo_agent::{Agent, Input, RunContext, RunEnd, RunSpec, TimeEffect, ToolSet};
 use fluzo_llm::{BoxFuture, Content, Credentials, Message, Model, ThinkingLevel};
@@ -14,6 +15,7 @@ use fluzo_session::{NodeKind, Session, StoreError};
 use serde_json::{Value, json};
 
 use crate::broadcast::Broadcast;
+use crate::claim::{Claim, Claims};
 use crate::{interrupted, notices};
 
 /// What a session is made of.
@@ -54,6 +56,9 @@ struct Inner {
     stored_model: Option<(String, String)>,
     stored_level: Option<String>,
     began: AtomicBool,
+    claims: Claims,
+    /// No further prompt is accepted.
+    ending: AtomicBool,
     notices_told: AtomicUsize,
     damage_told: AtomicBool,
     _broadcasting: fluzo_agent::Subscription,
@@ -85,6 +90,8 @@ impl AgentSession {
             stored_level: level_entry(&parts.session).then_some(stored.thinking_level),
             parts,
             began: AtomicBool::new(false),
+            claims: Claims::default(),
+            ending: AtomicBool::new(false),
             notices_told: AtomicUsize::new(0),
             damage_told: AtomicBool::new(false),
             _broadcasting: broadcasting,
@@ -96,6 +103,12 @@ impl AgentSession {
         self.0.snapshot()
     }
 
+    /// Aborts what runs and accepts no further prompt.
+    pub fn shut_down(&self) {
+        self.0.ending.store(true, Ordering::SeqCst);
+        self.0.abort();
+    }
+
     /// The session behind it.
     pub fn session(&self) -> &Arc<Session> {
         &self.0.parts.session
@@ -104,10 +117,15 @@ impl AgentSession {
 
 impl Inner {
     fn busy(&self) -> bool {
-        self.parts.agent.state().read(|state| state.is_streaming) || self.operation.is_waiting()
+        self.claims.is_taken()
+            || self.parts.agent.state().read(|state| state.is_streaming)
+            || self.operation.is_waiting()
     }
 
     async fn prompt(self: &Arc<Self>, prompt: Prompt) -> Result<Submitted, String> {
+        if self.ending.load(Ordering::SeqCst) {
+            return Err("the session is ending".to_owned());
+        }
         let message = user_message(&prompt.text, prompt.images, self.parts.time.now_ms());
         if self.busy() {
             let queue = prompt
@@ -116,15 +134,21 @@ impl Inner {
             self.enqueue(queue, message).await;
             return Ok(Submitted::Queued);
         }
+        // From here to the end of its run the session belongs to this prompt, also before
+        // the run is polled for the first time.
+        let claim = self
+            .claims
+            .take()
+            .ok_or_else(|| fluzo_agent::StartError::Busy.to_string())?;
         let key = self.parts.credentials.resolve(&self.parts.model).await;
         key.map_err(|error| key_help(&error))?;
         self.begin()
             .map_err(|error| format!("the session could not be saved: {error}"))?;
         let this = Arc::clone(self);
         let spec = self.spec(vec![message]);
-        Ok(Submitted::Run(Box::pin(
-            async move { this.run(spec).await },
-        )))
+        Ok(Submitted::Run(Box::pin(async move {
+            this.run(spec, claim).await
+        })))
     }
 
     /// What the session stores before its first prompt: settings that hold from here on,
@@ -165,8 +189,18 @@ impl Inner {
         }
     }
 
-    async fn run(&self, spec: RunSpec) -> RunReport {
-        match self.operation.run(spec, Entry::Prompt).await {
+    async fn run(&self, spec: RunSpec, claim: Claim) -> RunReport {
+        let mut operation = std::pin::pin!(self.operation.run(spec, Entry::Prompt));
+        // The first poll starts the agent; before it there is nothing that an abort could reach.
+        let first = futures_util::poll!(operation.as_mut());
+        if claim.begin() {
+            self.abort();
+        }
+        let outcome = match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => operation.await,
+        };
+        match outcome {
             Ok(outcome) => {
                 let last = outcome
                     .messages
@@ -210,7 +244,7 @@ impl Inner {
             }
             Command::Abort => {
                 self.abort();
-                self.parts.agent.idle().await;
+                self.claims.free().await;
                 Ok(None)
             }
             Command::AbortRetry => {
@@ -226,6 +260,7 @@ impl Inner {
     }
 
     fn abort(&self) {
+        self.claims.abort_early();
         self.operation.cancel_wait();
         self.parts.agent.cancel();
     }

@@ -141,3 +141,30 @@ fn a_failed_response_is_tried_again_after_a_wait() {
         assert_eq!(life.world.model.requests()[1].transcript.len(), 1);
     });
 }
+
+#[test]
+fn an_overflow_is_not_tried_again() {
+    under_both(|drive| {
+        let place = Place::new(Kind::Jsonl);
+        let retry = RetryPolicy::default();
+        let text = "400 maximum context length is 100 tokens";
+        let replies = [failing(StreamErrorKind::Overflow, text)];
+        let mut life = Life::begin(
+            &place,
+            Setup {
+                drive,
+                retry,
+                ..Setup::new(replies)
+            },
+        );
+        life.prompt("go");
+        let report = life.finish();
+        let last = report.last.unwrap();
+        assert_eq!(
+            last.as_assistant().unwrap().error_message.as_deref(),
+            Some(text)
+        );
+        assert!(!life.log.names().iter().any(|name| name.contains("retry")));
+        assert_eq!(life.world.model.requests().len(), 1);
+    });
+}
