@@ -10,6 +10,7 @@ use fluzo_stdx::time::iso_utc;
 
 use crate::arguments::Typed;
 use crate::flags::Id;
+use crate::pi::Refusal;
 
 /// Where sessions are.
 pub(crate) struct Places<'a> {
@@ -31,7 +32,7 @@ pub(crate) fn session(
     places: &Places<'_>,
     ids: &Arc<dyn IdSource>,
     now_ms: i64,
-) -> Result<Arc<dyn SessionStore>, String> {
+) -> Result<Arc<dyn SessionStore>, Refusal> {
     conflicts(typed)?;
     let header = || {
         let cwd = places.workspace.to_string_lossy();
@@ -51,7 +52,7 @@ pub(crate) fn session(
         let newest =
             locate::newest(&places.folder, custom.as_deref()).map_err(|e| e.to_string())?;
         if let Some(path) = newest {
-            return open(&path, ids);
+            return Ok(open(&path, ids)?);
         }
     }
     let store = JsonlStore::create_in(&places.folder, header(), Vec::new(), Arc::clone(ids));
@@ -83,23 +84,25 @@ fn named(
     places: &Places<'_>,
     ids: &Arc<dyn IdSource>,
     header: Header,
-) -> Result<Arc<dyn SessionStore>, String> {
+) -> Result<Arc<dyn SessionStore>, Refusal> {
     let found = locate::find(argument, &places.folder, places.root.as_deref());
     match found.map_err(|error| format!("sessions cannot be listed: {error}"))? {
         Found::Path(path) => {
             let path = places.workspace.join(path);
             if path.exists() {
-                return open(&path, ids);
+                return Ok(open(&path, ids)?);
             }
             let store = JsonlStore::create(&path, header, Vec::new(), Arc::clone(ids));
             Ok(Arc::new(store.map_err(|error| with_causes(&error))?))
         }
-        Found::Here(path) => open(&path, ids),
-        Found::Elsewhere { path, cwd } => Err(format!(
+        Found::Here(path) => Ok(open(&path, ids)?),
+        Found::Elsewhere { path, cwd } => Err(Refusal::Plain(format!(
             "Session found in different project: {cwd}\nhint: run in that folder, or name the file: --session {}",
             path.display()
-        )),
-        Found::Nothing => Err(format!("No session found matching '{argument}'")),
+        ))),
+        Found::Nothing => Err(Refusal::Plain(format!(
+            "No session found matching '{argument}'"
+        ))),
     }
 }
 

@@ -76,7 +76,9 @@ fn unknown(word: &str) -> i32 {
     let command = help::command();
     let names = command.get_subcommands().map(clap::Command::get_name);
     let close = names
-        .filter(|name| name.starts_with(word) || word.starts_with(name))
+        .filter(|name| {
+            name.starts_with(word) || word.starts_with(name) || distance(name, word) <= 2
+        })
         .collect::<Vec<_>>();
     let hint = match close.as_slice() {
         [] => "`fluzo --help` lists the commands".to_owned(),
@@ -84,6 +86,21 @@ fn unknown(word: &str) -> i32 {
     };
     eprintln!("error: unknown command `{word}`\nhint: {hint}");
     USAGE
+}
+
+/// How many letters must be put in, taken out or changed to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, their) in other.iter().enumerate() {
+            let change = diagonal + usize::from(letter != *their);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
 }
 
 fn print(text: &str) -> i32 {
@@ -95,4 +112,23 @@ fn write(bytes: &[u8]) -> i32 {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(bytes).and_then(|()| out.flush());
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        let rows = [
+            ("demo", "demo", 0),
+            ("demo", "dmeo", 2),
+            ("run", "", 3),
+            ("", "é", 1),
+            ("pi", "ip", 2),
+        ];
+        for (one, other, letters) in rows {
+            assert_eq!(distance(one, other), letters, "{one} {other}");
+        }
+    }
 }

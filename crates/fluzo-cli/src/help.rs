@@ -53,7 +53,9 @@ fn argument(flag: &crate::flags::Flag) -> Arg {
         Some(short) if short.chars().count() == 1 => {
             arg.short(short.chars().next().unwrap_or_default())
         }
-        _ => arg,
+        // clap knows only short names of one letter.
+        Some(short) => arg.help(format!("{} (or -{short})", flag.help)),
+        None => arg,
     };
     match flag.takes {
         Takes::Nothing => arg.action(ArgAction::SetTrue),

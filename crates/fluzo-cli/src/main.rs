@@ -14,6 +14,7 @@
 mod agent_folder;
 mod arguments;
 mod choose;
+mod commands;
 mod demo;
 mod dispatch;
 mod flags;

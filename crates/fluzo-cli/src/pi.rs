@@ -9,7 +9,7 @@ use fluzo_host::{AgentSession, KeyRing, ModelRegistry, Resolved, SystemPrompt, s
 use fluzo_llm::ThinkingLevel;
 use fluzo_modes::PrintOutput;
 use fluzo_protocol::{Endpoint, Prompt};
-use fluzo_session::{Session, SessionStore};
+use fluzo_session::{NodeKind, Session, SessionStore};
 use fluzo_settings::key;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_tools::registry;
@@ -17,6 +17,7 @@ use fluzo_tools::registry;
 use crate::agent_folder::AgentFolder;
 use crate::arguments::Typed;
 use crate::choose::{self, Places};
+use crate::commands::Commands;
 use crate::flags::Id;
 use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::wiring::{self, Plan};
@@ -27,16 +28,35 @@ const FAILURE: i32 = 1;
 
 /// Runs `fluzo pi` with `arguments` and returns the exit code.
 pub(crate) fn run(surroundings: &Surroundings, arguments: &[String]) -> i32 {
-    match Typed::parse(arguments).and_then(|typed| start(surroundings, &typed)) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            FAILURE
-        }
+    let refusal = match Typed::parse(arguments) {
+        Ok(typed) => match start(surroundings, &typed) {
+            Ok(code) => return code,
+            Err(refusal) => refusal,
+        },
+        Err(text) => Refusal::Error(text),
+    };
+    match refusal {
+        Refusal::Error(text) => eprintln!("Error: {text}"),
+        Refusal::Plain(text) => eprintln!("{text}"),
+    }
+    FAILURE
+}
+
+/// Why nothing is run, for the user.
+pub(crate) enum Refusal {
+    /// Shown after `Error: `.
+    Error(String),
+    /// Shown as it is, where the reference does so.
+    Plain(String),
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Self::Error(text)
     }
 }
 
-fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, String> {
+fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
     if typed.has(Id::Version) {
         return Ok(out(&format!("{}\n", env!("CARGO_PKG_VERSION"))));
     }
@@ -47,18 +67,25 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, String> {
     let folder = AgentFolder::read(surroundings, &workspace);
     let models = ModelRegistry::new(folder.models_json.as_deref());
     warn(folder.warnings.iter());
-    warn(
-        models
-            .problems()
-            .iter()
-            .map(|p| format!("{p}\n\nFile: {}", folder.path.join("models.json").display())),
-    );
+    if !models.problems().is_empty() {
+        let file = folder.path.join("models.json");
+        let problems = models.problems().join("\n");
+        warn(
+            [format!(
+                "errors loading models.json:\n{problems}\n\nFile: {}",
+                file.display()
+            )]
+            .iter(),
+        );
+    }
     if let Some(search) = typed.value(Id::ListModels) {
         return Ok(list_models(&models, search));
     }
     let mode = Mode::of(typed, surroundings)?;
     if mode == Mode::Rpc && !typed.files.is_empty() {
-        return Err("@file arguments are not supported in RPC mode".to_owned());
+        return Err(Refusal::Error(
+            "@file arguments are not supported in RPC mode".to_owned(),
+        ));
     }
     let session = build(surroundings, typed, &folder, &models, &workspace)?;
     if typed.has(Id::PrintSystemPrompt) {
@@ -70,9 +97,9 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, String> {
         inputs::prompts(typed, surroundings, &workspace)?
     };
     if mode != Mode::Rpc && prompts.is_empty() {
-        return Err(
+        return Err(Refusal::Error(
             "nothing to do: no message was given\nhint: fluzo pi -p \"MESSAGE\"".to_owned(),
-        );
+        ));
     }
     Ok(drive(Arc::new(session.0), mode, prompts))
 }
@@ -121,7 +148,7 @@ fn build(
     folder: &AgentFolder,
     models: &ModelRegistry,
     workspace: &Path,
-) -> Result<(AgentSession, String), String> {
+) -> Result<(AgentSession, String), Refusal> {
     let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
     let (sessions, root) = folder.sessions(surroundings, typed.value(Id::SessionDir), workspace);
     let places = Places {
@@ -132,9 +159,11 @@ fn build(
     // Asking for the prompt leaves no session behind.
     let store = choose::session(typed, &places, &ids, now_ms())?;
     let workspace = stored_folder(&*store, workspace)?;
-    let resolved = model(typed, folder, models, &store, &ids)?;
+    let stored = Stored::of(&store, &ids)?;
+    let resolved = model(surroundings, typed, folder, models, &stored)?;
     warn(resolved.warning.iter());
-    let thinking = resolved.model.clamp(thinking(typed, folder, &resolved));
+    let level = thinking(typed, folder, &resolved, &stored);
+    let thinking = resolved.model.clamp(level);
     let tools = tools(typed);
     let plan = Plan {
         surroundings,
@@ -143,7 +172,7 @@ fn build(
         workspace: &workspace,
         store,
         ids,
-        keys: keys(surroundings, typed, models, &resolved),
+        keys: keys(surroundings, typed, models, Some(&resolved.model)),
         model: resolved.model,
         thinking,
         tools: &tools,
@@ -167,28 +196,63 @@ fn build(
 }
 
 /// A session goes on in the folder it was made for.
-fn stored_folder(store: &dyn SessionStore, workspace: &Path) -> Result<PathBuf, String> {
+fn stored_folder(store: &dyn SessionStore, workspace: &Path) -> Result<PathBuf, Refusal> {
     let stored = PathBuf::from(store.header().cwd);
     if stored.is_dir() {
+        if stored != workspace {
+            warn(
+                [format!(
+                    "the session goes on in its own folder: {}",
+                    stored.display()
+                )]
+                .iter(),
+            );
+        }
         return Ok(stored);
     }
     let file = store
         .path()
         .map(|path| path.display().to_string())
         .unwrap_or_default();
-    Err(format!(
+    Err(Refusal::Plain(format!(
         "Stored session working directory does not exist: {}\nSession file: {file}\nCurrent working directory: {}",
         stored.display(),
         workspace.display()
-    ))
+    )))
+}
+
+/// What a session says about how it goes on.
+struct Stored {
+    model: Option<(String, String)>,
+    thinking: Option<ThinkingLevel>,
+}
+
+impl Stored {
+    fn of(store: &Arc<dyn SessionStore>, ids: &Arc<dyn IdSource>) -> Result<Self, String> {
+        let session = Session::new(Arc::clone(store), Arc::clone(ids));
+        let context = session.context().map_err(|error| error.to_string())?;
+        let has_level = store
+            .look(|index| {
+                index
+                    .iter()
+                    .any(|node| matches!(node.kind, NodeKind::ThinkingLevelChange(_)))
+            })
+            .unwrap_or(false);
+        Ok(Self {
+            model: context.model,
+            thinking: has_level
+                .then(|| ThinkingLevel::parse(&context.thinking_level))
+                .flatten(),
+        })
+    }
 }
 
 fn model(
+    surroundings: &Surroundings,
     typed: &Typed,
     folder: &AgentFolder,
     models: &ModelRegistry,
-    store: &Arc<dyn SessionStore>,
-    ids: &Arc<dyn IdSource>,
+    stored: &Stored,
 ) -> Result<Resolved, String> {
     if let Some(pattern) = typed.value(Id::Model) {
         return models.resolve(typed.value(Id::Provider), pattern);
@@ -203,29 +267,53 @@ fn model(
             None => models.resolve(Some(provider), ""),
         };
     }
-    let stored = Session::new(Arc::clone(store), Arc::clone(ids))
-        .context()
-        .map_err(|error| error.to_string())?;
-    if let Some(model) = stored
-        .model
-        .and_then(|(provider, id)| models.find(&provider, &id))
-    {
-        return Ok(plain(&model));
+    let Some((provider, id)) = &stored.model else {
+        return configured(surroundings, typed, folder, models);
+    };
+    let found = models.find(provider, id);
+    let keys = keys(surroundings, typed, models, None);
+    let usable =
+        |model: &&Arc<fluzo_llm::Model>| typed.has(Id::ApiKey) || keys.has(&model.provider);
+    if let Some(model) = found.as_ref().filter(usable) {
+        return Ok(plain(model));
     }
+    let reason = if found.is_some() {
+        "no auth configured"
+    } else {
+        "model no longer exists"
+    };
+    let instead = configured(surroundings, typed, folder, models)?;
+    let (now, id_now) = (&instead.model.provider, &instead.model.id);
+    let warning =
+        format!("Could not restore model {provider}/{id} ({reason}). Using {now}/{id_now}.");
+    Ok(Resolved {
+        warning: Some(warning),
+        ..instead
+    })
+}
+
+/// The model of new sessions: from the settings, else the first that has a key.
+fn configured(
+    surroundings: &Surroundings,
+    typed: &Typed,
+    folder: &AgentFolder,
+    models: &ModelRegistry,
+) -> Result<Resolved, String> {
     let settings = &folder.settings;
-    match (
-        settings.text(key::DEFAULT_PROVIDER),
-        settings.text(key::DEFAULT_MODEL),
-    ) {
-        (provider, Some(model)) => models.resolve(provider, model),
-        (Some(provider), None) => models
-            .models()
-            .iter()
-            .find(|m| m.provider == provider)
-            .map(plain)
-            .ok_or_else(no_model),
-        (None, None) => models.models().last().map(plain).ok_or_else(no_model),
+    let provider = settings.text(key::DEFAULT_PROVIDER);
+    if let Some(model) = settings.text(key::DEFAULT_MODEL) {
+        return models.resolve(provider, model);
     }
+    let keys = keys(surroundings, typed, models, None);
+    let mut all = models.models().iter();
+    let chosen = match provider {
+        Some(provider) => all.find(|model| model.provider == provider),
+        None => all
+            .clone()
+            .find(|model| keys.has(&model.provider))
+            .or_else(|| all.next()),
+    };
+    chosen.map(plain).ok_or_else(no_model)
 }
 
 fn plain(model: &Arc<fluzo_llm::Model>) -> Resolved {
@@ -241,7 +329,12 @@ fn no_model() -> String {
         .to_owned()
 }
 
-fn thinking(typed: &Typed, folder: &AgentFolder, resolved: &Resolved) -> ThinkingLevel {
+fn thinking(
+    typed: &Typed,
+    folder: &AgentFolder,
+    resolved: &Resolved,
+    stored: &Stored,
+) -> ThinkingLevel {
     if let Some(name) = typed.value(Id::Thinking) {
         match ThinkingLevel::parse(name) {
             Some(level) => return level,
@@ -262,6 +355,7 @@ fn thinking(typed: &Typed, folder: &AgentFolder, resolved: &Resolved) -> Thinkin
         .and_then(ThinkingLevel::parse);
     resolved
         .thinking
+        .or(stored.thinking)
         .or(setting)
         .unwrap_or(ThinkingLevel::Medium)
 }
@@ -288,7 +382,7 @@ fn keys(
     surroundings: &Surroundings,
     typed: &Typed,
     models: &ModelRegistry,
-    resolved: &Resolved,
+    model: Option<&fluzo_llm::Model>,
 ) -> KeyRing {
     let environment = surroundings.environment.clone();
     let ring = KeyRing::new(
@@ -296,9 +390,9 @@ fn keys(
         models.keys(),
         models.headers(),
     );
-    match typed.value(Id::ApiKey) {
-        Some(key) => ring.with_key(&resolved.model.provider, key),
-        None => ring,
+    match (typed.value(Id::ApiKey), model) {
+        (Some(key), Some(model)) => ring.with_key(&model.provider, key),
+        _ => ring,
     }
 }
 
@@ -355,7 +449,8 @@ fn drive(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Prompt>) -> i32 {
 
 async fn with_signals(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Prompt>) -> i32 {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut work = std::pin::pin!(run_mode(Arc::clone(&session), mode, prompts));
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let mut work = std::pin::pin!(run_mode(Arc::clone(&session), mode, prompts, stopped));
     let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),
@@ -369,17 +464,25 @@ async fn with_signals(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Promp
         _ = terminate.recv() => 143,
         _ = hangup.recv() => 129,
     };
-    session.abort();
+    session.shut_down();
+    // A mode that takes no input has no use for it.
+    let _ = stop.send(());
     // A second signal ends the wait for the run to settle.
     tokio::select! {
         _ = &mut work => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
     }
     code
 }
 
-async fn run_mode(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Prompt>) -> i32 {
+async fn run_mode(
+    session: Arc<AgentSession>,
+    mode: Mode,
+    prompts: Vec<Prompt>,
+    stopped: tokio::sync::oneshot::Receiver<()>,
+) -> i32 {
     let endpoint: Arc<dyn Endpoint> = session;
     let mut err = std::io::stderr();
     match mode {
@@ -396,7 +499,10 @@ async fn run_mode(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Prompt>) 
         }
         Mode::Json => fluzo_modes::json(endpoint, prompts, std::io::stdout(), &mut err).await,
         Mode::Rpc => {
-            let input = tokio::io::BufReader::new(tokio::io::stdin());
+            let input = Commands {
+                input: tokio::io::BufReader::new(tokio::io::stdin()),
+                stopped: Some(stopped),
+            };
             fluzo_modes::rpc(endpoint, input, std::io::stdout(), &mut err).await
         }
     }

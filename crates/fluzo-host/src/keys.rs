@@ -124,9 +124,14 @@ impl KeyRing {
     }
 
     fn auth(&self, model: &Model) -> Result<RequestAuth, CredentialError> {
-        let headers = self.headers.get(&model.provider).into_iter().flatten();
-        let headers =
-            headers.map(|(name, value)| Ok((name.clone(), self.reveal(&model.provider, value)?)));
+        let of_provider = self.headers.get(&model.provider).into_iter().flatten();
+        let of_model = model.headers.iter();
+        let of_model = of_model.map(|(name, value)| (name.clone(), SecretValue::parse(value)));
+        // Those of the model come last and win.
+        let headers = of_provider
+            .cloned()
+            .chain(of_model)
+            .map(|(name, value)| Ok((name, self.reveal(&model.provider, &value)?)));
         Ok(RequestAuth {
             api_key: Some(self.key(&model.provider)?),
             headers: headers.collect::<Result<_, _>>()?,

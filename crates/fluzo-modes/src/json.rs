@@ -23,7 +23,7 @@ pub async fn json(
     endpoint.subscribe(pump.sink());
     tell_notices(&*endpoint, err);
     let code = run_all(&*endpoint, prompts, err, &pump).await;
-    if pump.finish() { code } else { FAILURE }
+    if pump.finish().await { code } else { FAILURE }
 }
 
 async fn run_all(

@@ -2,15 +2,17 @@
 
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use fluzo_llm::BoxFuture;
 use fluzo_protocol::{Event, EventSink, MergingQueue, PiWriter};
+use tokio::task::JoinHandle;
 
 /// Takes events and lines and writes them in order, one line each.
 ///
 /// While the reader is behind, deltas of one block are merged; nothing else is lost.
 /// When the reader is gone, the rest is dropped and [`EventPump::is_closed`] says so.
+/// Dropped without [`EventPump::finish`], it waits for nobody: what the reader has not
+/// taken by then may be lost.
 pub struct EventPump {
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
@@ -40,7 +42,8 @@ enum Line {
 }
 
 impl EventPump {
-    /// Starts writing to `out`. `on_close` is called once if the reader goes away.
+    /// Starts writing to `out`, on a thread of the tokio runtime that this must be called
+    /// in. `on_close` is called once if the reader goes away.
     pub fn start(
         out: impl Write + Send + 'static,
         on_close: impl FnOnce() + Send + 'static,
@@ -48,7 +51,7 @@ impl EventPump {
         let shared = Arc::new(Shared::default());
         *lock(&shared.on_close) = Some(Box::new(on_close));
         let theirs = Arc::clone(&shared);
-        let writer = std::thread::spawn(move || theirs.write_all(out));
+        let writer = tokio::task::spawn_blocking(move || theirs.write_all(out));
         Self {
             shared,
             writer: Some(writer),
@@ -62,8 +65,11 @@ impl EventPump {
 
     /// Writes a line that is no event, after everything that came before.
     pub fn line(&self, text: String) {
-        self.shared
-            .change(|state| state.lines.push_back(Line::Text(text)));
+        self.shared.change(|state| {
+            if !state.closed {
+                state.lines.push_back(Line::Text(text));
+            }
+        });
     }
 
     /// Whether the reader is gone.
@@ -71,20 +77,21 @@ impl EventPump {
         lock(&self.shared.state).closed
     }
 
-    /// Waits until everything is written. False when the reader was gone before.
-    pub fn finish(mut self) -> bool {
+    /// Waits until everything is written, however long the reader takes. False when the
+    /// reader was gone before. Dropping the future gives the rest up.
+    pub async fn finish(mut self) -> bool {
         self.stop();
+        if let Some(writer) = self.writer.take()
+            && writer.await.is_err()
+        {
+            // A panic of the writer counts as a reader that is gone.
+            return false;
+        }
         !self.is_closed()
     }
 
-    fn stop(&mut self) {
+    fn stop(&self) {
         self.shared.change(|state| state.finished = true);
-        if let Some(writer) = self.writer.take() {
-            // A panic of the writer counts as a reader that is gone.
-            if writer.join().is_err() {
-                lock(&self.shared.state).closed = true;
-            }
-        }
     }
 }
 

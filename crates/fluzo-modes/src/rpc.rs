@@ -31,7 +31,7 @@ pub async fn rpc(
         work: FuturesUnordered::new(),
     };
     server.serve(input, err).await;
-    server.pump.finish();
+    server.pump.finish().await;
     SUCCESS
 }
 
@@ -50,12 +50,14 @@ impl Server {
         loop {
             tokio::select! {
                 read = input.read_until(b'\n', &mut line) => {
-                    if !matches!(read, Ok(n) if n > 0) {
-                        break;
-                    }
-                    // `read_until` continues a line after a cancelled read, so it is only whole here.
+                    let ended = !matches!(read, Ok(n) if n > 0);
+                    // `read_until` continues a line after a cancelled read, so it is only whole here;
+                    // the last line may have been read before its end was known.
                     let text = std::mem::take(&mut line);
                     self.take_line(&text).await;
+                    if ended {
+                        break;
+                    }
                 }
                 Some(done) = self.work.next(), if !self.work.is_empty() => self.answer(done),
             }
@@ -81,7 +83,7 @@ impl Server {
         }
         match parse(text) {
             Ok((id, command)) => self.start(id, command).await,
-            Err(response) => self.answer(Some(response)),
+            Err(response) => self.answer(Some(*response)),
         }
     }
 
@@ -128,11 +130,13 @@ impl Server {
 }
 
 /// Reads a command; `Err` is the answer to a line that is none.
-fn parse(text: &str) -> Result<(Option<Value>, Command), Response> {
-    let refused = |id, command: &str, error: String| Response {
-        id,
-        command: command.to_owned(),
-        result: Err(error),
+fn parse(text: &str) -> Result<(Option<Value>, Command), Box<Response>> {
+    let refused = |id, command: &str, error: String| {
+        Box::new(Response {
+            id,
+            command: command.to_owned(),
+            result: Err(error),
+        })
     };
     let value: Value = serde_json::from_str(text)
         .map_err(|error| refused(None, "parse", format!("Failed to parse command: {error}")))?;
