@@ -21,11 +21,21 @@ fn main() {
     let program = env!("CARGO_BIN_EXE_fluzo");
     let version = median(|| run(Command::new(program).arg("--version")));
     let nothing = median(|| run(&mut Command::new("/bin/true")));
-    println!("--version      {version:>10.2?}   /bin/true {nothing:.2?}   ratio {:.2}", ratio(version, nothing));
+    println!(
+        "--version      {version:>10.2?}   /bin/true {nothing:.2?}   ratio {:.2}",
+        ratio(version, nothing)
+    );
     let once = median(|| prompt(program, 0));
-    println!("one prompt     {once:>10.2?}   ratio to --version {:.2}", ratio(once, version));
+    println!(
+        "one prompt     {once:>10.2?}   ratio to --version {:.2}",
+        ratio(once, version)
+    );
     let turns = median(|| prompt(program, TURNS));
-    let shells = median(|| (0..TURNS).map(|_| run(Command::new("/bin/bash").args(["-c", "true"]))).sum());
+    let shells = median(|| {
+        (0..TURNS)
+            .map(|_| run(Command::new("/bin/bash").args(["-c", "true"])))
+            .sum()
+    });
     println!(
         "{TURNS} tool turns  {turns:>10.2?}   {TURNS} x bash -c true {shells:.2?}   ratio {:.2}",
         ratio(turns, shells)
@@ -35,7 +45,11 @@ fn main() {
 /// Runs a command with no input and its output thrown away.
 fn run(command: &mut Command) -> Duration {
     let started = Instant::now();
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().unwrap();
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
     let took = started.elapsed();
     assert!(status.success(), "{command:?}");
     took
@@ -54,8 +68,13 @@ fn prompt(program: &str, calls: usize) -> Duration {
     configure(home.path(), &simulator.base_url());
     let mut command = Command::new(program);
     command.args(["pi", "--no-session", "-p", "go", "--model", "sim"]);
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
-    command.env("PI_CODING_AGENT_DIR", home.path()).current_dir(home.path());
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", home.path());
+    command
+        .env("PI_CODING_AGENT_DIR", home.path())
+        .current_dir(home.path());
     let took = run(&mut command);
     assert!(simulator.finish().passed);
     took
