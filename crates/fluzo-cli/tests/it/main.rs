@@ -7,3 +7,12 @@
 )]
 
 mod demo;
+mod flags;
+mod inputs;
+mod json;
+mod print;
+mod profile;
+mod rpc;
+mod sessions;
+mod signals;
+mod support;

@@ -1,0 +1,237 @@
+//! Flags: what they change, and the texts of what is refused.
+
+use fluzo_sim::{Reply, Simulator};
+use serde_json::json;
+
+use crate::support::*;
+
+/// A run with one answer `ok`.
+fn ok(arguments: &[&str]) -> (Simulator, Stage, Ran) {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let ran = stage.pi(&[arguments, &["-p", "hi"]].concat());
+    (simulator, stage, ran)
+}
+
+#[test]
+fn tools_on_offer() {
+    let rows: [(&[&str], &[&str], &str); 6] = [
+        (&["--tools", "read,grep"], &["read", "grep"], ""),
+        (&["-t", "ls"], &["ls"], ""),
+        (&["--exclude-tools", "bash,write"], &["read", "edit"], ""),
+        (&["-t", "read,bash", "-xt", "bash"], &["read"], ""),
+        (&["--no-tools"], &[], ""),
+        (&["-nt", "--tools", "find"], &["find"], ""),
+    ];
+    for (arguments, names, err) in rows {
+        let (simulator, _stage, ran) = ok(arguments);
+        ran.is(0, "ok\n", err);
+        assert_eq!(tools(&simulator, 0), names, "{arguments:?}");
+        if names.is_empty() {
+            assert!(simulator.requests()[0].body.get("tools").is_none());
+        }
+        approve(simulator);
+    }
+}
+
+#[test]
+fn a_tool_that_does_not_exist_is_named() {
+    let (simulator, _stage, ran) = ok(&["--tools", "read,fly"]);
+    ran.is(0, "ok\n", "Warning: unknown tool \"fly\"\n");
+    assert_eq!(tools(&simulator, 0), ["read"]);
+    approve(simulator);
+}
+
+#[test]
+fn the_system_prompt_as_text_and_as_a_file() {
+    let simulator = simulator(scenario().step(Reply::text("ok")).step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    stage.write("project/prompt.md", "FROM A FILE");
+    let more = stage.write("more.md", "MORE");
+    let text = &["--system-prompt", "CUSTOM", "-p", "hi"];
+    stage.pi(text).is(0, "ok\n", "");
+    let file = [
+        "--system-prompt",
+        "prompt.md",
+        "--append-system-prompt",
+        "FIRST",
+        "--append-system-prompt",
+        more.to_str().unwrap(),
+        "-p",
+        "hi",
+    ];
+    stage.pi(&file).is(0, "ok\n", "");
+    let project = stage.project();
+    for (request, beginning) in [(0, "CUSTOM"), (1, "FROM A FILE\n\nFIRST\n\nMORE")] {
+        let prompt = system(&simulator, request);
+        assert!(
+            prompt.starts_with(&format!("{beginning}\nCurrent date: ")),
+            "{prompt}"
+        );
+        let last = format!("\nCurrent working directory: {}", project.display());
+        assert!(prompt.ends_with(&last), "{prompt}");
+    }
+    approve(simulator);
+}
+
+#[test]
+fn the_printed_system_prompt_is_the_one_that_is_sent() {
+    let (simulator, stage, _) = ok(&[]);
+    let printed = stage.pi(&["--print-system-prompt"]);
+    assert_eq!(printed.code(), 0);
+    assert_eq!(printed.out(), system(&simulator, 0) + "\n");
+    assert_eq!(stage.sessions().len(), 1, "printing leaves no session");
+    approve(simulator);
+}
+
+#[test]
+fn the_workspace_is_the_folder_of_session_and_tools() {
+    let script = scenario()
+        .step(Reply::calls([bash("c1", "pwd; cat here.txt")]))
+        .step(Reply::text("ok"));
+    let simulator = simulator(script);
+    let stage = Stage::with_fake(&simulator);
+    stage.write("elsewhere/here.txt", "content of here");
+    let folder = stage.path("elsewhere");
+    let arguments = ["--workspace", "../elsewhere", "-p", "@here.txt", "hi"];
+    stage.pi(&arguments).is(0, "ok\n", "");
+    let header = &entries(&stage.session())[0];
+    assert_eq!(header["cwd"], folder.to_str().unwrap());
+    let request = simulator.requests()[1].body.to_string();
+    assert!(
+        request.contains(&format!("{}\\ncontent of here", folder.display())),
+        "{request}"
+    );
+    assert!(system(&simulator, 0).ends_with(folder.to_str().unwrap()));
+    let missing = stage.pi(&["--workspace", "nowhere", "-p", "x"]);
+    assert_eq!(missing.code(), 1);
+    assert!(
+        missing.err().starts_with("Error: no such folder: `"),
+        "{}",
+        missing.err()
+    );
+    approve(simulator);
+}
+
+#[test]
+fn a_prompt_flag_is_a_message_whatever_it_begins_with() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    stage.pi(&["-p", "--prompt", "-x @y --z"]).is(0, "ok\n", "");
+    assert_eq!(users(&simulator, 0), [text_block("-x @y --z")]);
+    approve(simulator);
+}
+
+#[test]
+fn flags_that_are_refused() {
+    let listener = fluzo_sim::Listener::poisoned().unwrap();
+    let stage = Stage::new();
+    stage.models(&json!({"providers": {"fake": fake(&listener.base_url())}}));
+    let use_list = "Use --list-models to see available";
+    let rows: [(&[&str], String); 9] = [
+        (&["-z"], "Error: Unknown option: -z\n".into()),
+        (&["--nope", "v"], "Error: Unknown option: --nope\n".into()),
+        (&["--a", "--b"], "Error: Unknown options: --a, --b\n".into()),
+        (&["--model=m1"], "Error: Unknown option: --model\n".into()),
+        (
+            &["--session", "doesnotexist"],
+            "No session found matching 'doesnotexist'\n".into(),
+        ),
+        (
+            &["--provider", "nosuch"],
+            format!("Error: Unknown provider \"nosuch\". {use_list} providers/models.\n"),
+        ),
+        (
+            &["--provider", "nosuch", "--model", "m1"],
+            format!("Error: Unknown provider \"nosuch\". {use_list} providers/models.\n"),
+        ),
+        (
+            &["--model", "nosuch"],
+            format!("Error: Model \"nosuch\" not found. {use_list} models.\n"),
+        ),
+        (
+            &["--continue", "--no-session"],
+            "Error: --continue cannot be combined with --no-session\n".into(),
+        ),
+    ];
+    for (arguments, err) in rows {
+        let ran = stage.pi(&[&["-p", "hi"], arguments].concat());
+        ran.is(1, "", &err);
+    }
+    assert!(stage.sessions().is_empty());
+    assert!(listener.finish().unwrap().is_empty());
+}
+
+#[test]
+fn a_thinking_level_that_does_not_exist_is_a_warning() {
+    let (simulator, _stage, ran) = ok(&["--thinking", "huge"]);
+    let levels = "off, minimal, low, medium, high, xhigh";
+    let warning = format!("Warning: Invalid thinking level \"huge\". Valid values: {levels}\n");
+    ran.is(0, "ok\n", &warning);
+    approve(simulator);
+}
+
+#[test]
+fn a_model_id_that_is_not_known_is_used_at_a_provider_that_is() {
+    let simulator = simulator(scenario().model("zzz").step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let warning =
+        "Warning: Model \"zzz\" not found for provider \"fake\". Using custom model id.\n";
+    stage
+        .pi(&["--model", "fake/zzz", "-p", "hi"])
+        .is(0, "ok\n", warning);
+    assert_eq!(simulator.requests()[0].body["model"], "zzz");
+    approve(simulator);
+}
+
+#[test]
+fn models_are_listed_on_standard_output() {
+    let stage = Stage::new();
+    stage.models(&json!({"providers": {"fake": fake("http://127.0.0.1:1/v1")}}));
+    let list = "provider  model  context  max-out  thinking  images\n\
+                fake      eyes   128K     16.4K    no        yes   \n\
+                fake      m1     100K     4.1K     no        no    \n";
+    stage.pi(&["--list-models", "fake/"]).is(0, list, "");
+    stage
+        .pi(&["--list-models", "zzzz"])
+        .is(0, "No models matching \"zzzz\"\n", "");
+    let all = stage.pi(&["--list-models"]);
+    assert!(all.out().contains("openai"), "{}", all.out());
+}
+
+#[test]
+fn version_and_help_are_on_standard_output() {
+    let stage = Stage::new();
+    let version = format!("{}\n", env!("CARGO_PKG_VERSION"));
+    stage.pi(&["--version"]).is(0, &version, "");
+    stage.pi(&["-v"]).is(0, &version, "");
+    stage
+        .fluzo(&["--version"])
+        .is(0, &format!("fluzo {version}"), "");
+    for arguments in [&["pi", "--help"][..], &["pi", "-h"], &["--help"]] {
+        let ran = stage.fluzo(arguments);
+        assert_eq!((ran.code(), ran.err().as_str()), (0, ""), "{arguments:?}");
+        assert!(ran.out().contains("Usage:"), "{}", ran.out());
+    }
+    let help = stage.pi(&["--help"]).out();
+    for flag in ["--print", "-p", "--session", "--no-session", "-xt", "-nt"] {
+        assert!(help.contains(flag), "{flag}: {help}");
+    }
+}
+
+#[test]
+fn completions_and_the_man_page_are_printed() {
+    let stage = Stage::new();
+    for arguments in [
+        &["completions", "bash"][..],
+        &["completions", "zsh"],
+        &["completions", "fish"],
+        &["man"],
+    ] {
+        let ran = stage.fluzo(arguments);
+        assert_eq!((ran.code(), ran.err().as_str()), (0, ""), "{arguments:?}");
+        assert!(ran.out().contains("session"), "{arguments:?}");
+    }
+    let ran = stage.fluzo(&["completions", "tcsh"]);
+    assert_eq!((ran.code(), ran.out().as_str()), (2, ""));
+}

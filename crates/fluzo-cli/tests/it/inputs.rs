@@ -1,0 +1,97 @@
+//! What the first prompt is made of: standard input, files and messages.
+
+use fluzo_sim::Reply;
+use serde_json::json;
+
+use crate::support::*;
+
+/// A PNG of one pixel.
+const PIXEL: &[u8] = &[
+    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0,
+    1, 0, 0, 0, 1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 0x0d, b'I', b'D', b'A', b'T',
+    0x78, 0x9c, 0x63, 0xf8, 0xcf, 0xc0, 0xf0, 0x1f, 0, 5, 0, 1, 0xff, 0x89, 0x99, 0x3d, 0x1d, 0, 0,
+    0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
+];
+
+#[test]
+fn input_files_and_first_message_are_joined_without_anything_between() {
+    let simulator = simulator(scenario().step(Reply::text("1")).step(Reply::text("2")));
+    let stage = Stage::with_fake(&simulator);
+    let file = stage.write("project/n.txt", "file body\n");
+    stage.write("project/empty.txt", "");
+    let arguments = ["@n.txt", "@empty.txt", "first msg", "second msg"];
+    stage
+        .pi_with_input(&arguments, "  piped in \n")
+        .is(0, "2\n", "");
+    let first = format!(
+        "piped in<file name=\"{}\">\nfile body\n\n</file>\nfirst msg",
+        file.display()
+    );
+    assert_eq!(users(&simulator, 0), [text_block(&first)]);
+    assert_eq!(
+        users(&simulator, 1),
+        [text_block(&first), text_block("second msg")]
+    );
+    approve(simulator);
+}
+
+#[test]
+fn piped_input_alone_is_a_prompt() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    stage
+        .pi_with_input(&[], "  from a pipe\n\n")
+        .is(0, "ok\n", "");
+    assert_eq!(users(&simulator, 0), [text_block("from a pipe")]);
+    approve(simulator);
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let stage = Stage::new().set("OPENAI_API_KEY", "k");
+    let missing = stage.project().join("no.txt");
+    let text = format!("Error: File not found: {}\n", missing.display());
+    stage.pi(&["-p", "@no.txt", "x"]).is(1, "", &text);
+    std::fs::create_dir(stage.project().join("dir")).unwrap();
+    let ran = stage.pi(&["-p", "@dir", "x"]);
+    let text = format!(
+        "Error: Could not read file {}: ",
+        stage.project().join("dir").display()
+    );
+    assert_eq!((ran.code(), ran.out().as_str()), (1, ""));
+    assert!(ran.err().starts_with(&text), "{}", ran.err());
+    stage.pi(&["--mode", "rpc", "@no.txt"]).is(
+        1,
+        "",
+        "Error: @file arguments are not supported in RPC mode\n",
+    );
+    assert!(stage.sessions().is_empty());
+}
+
+#[test]
+fn an_image_is_a_block_after_the_text() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let file = stage.write("project/i.png", PIXEL);
+    stage
+        .pi(&["--model", "eyes", "-p", "@i.png", "look"])
+        .is(0, "ok\n", "");
+    let content = &users(&simulator, 0)[0];
+    let text = format!("<file name=\"{}\"></file>\nlook", file.display());
+    assert_eq!(content[0], json!({"type": "text", "text": text}));
+    let url = content[1]["image_url"]["url"].as_str().unwrap();
+    assert!(url.starts_with("data:image/png;base64,iVBOR"), "{url}");
+    approve(simulator);
+}
+
+/// The simulator refuses an image for a model that takes none.
+#[test]
+fn an_image_is_left_out_for_a_model_that_takes_none() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    stage.write("project/i.png", PIXEL);
+    stage
+        .pi(&["--model", "m1", "-p", "@i.png", "look"])
+        .is(0, "ok\n", "");
+    approve(simulator);
+}

@@ -1,0 +1,267 @@
+//! Which profile runs, and what it reads: models, keys, settings.
+
+use std::path::Path;
+
+use fluzo_sim::{HeaderCheck, Listener, Reply, RequestExpectation, Step};
+use serde_json::json;
+
+use crate::support::*;
+
+#[test]
+fn governed_commands_refuse_and_say_why() {
+    let stage = Stage::new();
+    for command in ["run", "serve"] {
+        let ran = stage.fluzo(&[command, "do it"]);
+        assert_eq!((ran.code(), ran.out().as_str()), (2, ""));
+        let text =
+            format!("error: `fluzo {command}` is not available in this version: permissions,");
+        assert!(ran.err().starts_with(&text), "{}", ran.err());
+        assert!(ran.err().contains("\nhint: "), "{}", ran.err());
+    }
+    assert!(stage.sessions().is_empty());
+}
+
+#[test]
+fn commands_that_do_not_exist() {
+    let stage = Stage::new();
+    let rows: [(&[&str], &str); 4] = [
+        (&[], "the terminal interface is not part of this version"),
+        (
+            &["frobnicate"],
+            "unknown command `frobnicate`\nhint: `fluzo --help`",
+        ),
+        (&["completion"], "did you mean `fluzo completions`?"),
+        (&["dmeo"], "did you mean `fluzo demo`?"),
+    ];
+    for (arguments, text) in rows {
+        let ran = stage.fluzo(arguments);
+        assert_eq!((ran.code(), ran.out().as_str()), (2, ""));
+        assert!(
+            ran.err().starts_with("error: ") && ran.err().contains(text),
+            "{}",
+            ran.err()
+        );
+    }
+}
+
+#[test]
+fn called_as_pi_it_is_fluzo_pi() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let pi = stage.path("pi");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_fluzo"), &pi).unwrap();
+    let run = |arguments: &[&str]| Ran(stage.command_of(&pi, arguments).output().unwrap());
+    run(&["-p", "hi"]).is(0, "ok\n", "");
+    run(&["--version"]).is(0, &format!("{}\n", env!("CARGO_PKG_VERSION")), "");
+    approve(simulator);
+}
+
+/// Files and variables that would choose something else, were they read.
+#[test]
+fn the_open_profile_reads_no_governed_file() {
+    let poison = Listener::poisoned().unwrap();
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator)
+        .set("OPENAI_BASE_URL", &poison.base_url())
+        .set("HTTP_PROXY", &format!("http://{}", poison.address()))
+        .set("http_proxy", &format!("http://{}", poison.address()));
+    let toml = format!(
+        "schema_version = 1\n[provider]\nendpoint = \"{}\"\n",
+        poison.base_url()
+    );
+    stage.write("project/.fluzo", &toml);
+    stage.write("home/.config/fluzo/auth.toml", &toml);
+    stage.write("home/.config/fluzo/config.toml", &toml);
+    stage.write(
+        "project/.env",
+        "OPENAI_API_KEY=leak\nPI_CODING_AGENT_DIR=/nowhere\n",
+    );
+    stage.pi(&["-p", "hi"]).is(0, "ok\n", "");
+    assert!(poison.finish().unwrap().is_empty());
+    approve(simulator);
+}
+
+/// The profile is a matter of the command's name: nothing else turns a governed command
+/// into an open one, or the other way round.
+#[test]
+fn no_file_and_no_variable_chooses_the_profile() {
+    let stage = Stage::new()
+        .set("FLUZO_PROFILE", "open")
+        .set("PI_PROFILE", "open")
+        .set("PI_CODING_AGENT", "true");
+    stage.settings(&json!({"profile": "open"}));
+    stage.write("project/.fluzo", "profile = \"open\"\n");
+    stage.write("project/.pi/settings.json", r#"{"profile": "open"}"#);
+    assert_eq!(stage.fluzo(&["run", "x"]).code(), 2);
+    assert_eq!(stage.fluzo(&[]).code(), 2);
+}
+
+#[test]
+fn keys_and_headers_may_come_from_the_environment() {
+    let expect = RequestExpectation {
+        headers: [
+            (
+                "authorization".to_owned(),
+                HeaderCheck::Equals("Bearer from-env".into()),
+            ),
+            ("x-literal".to_owned(), HeaderCheck::Equals("LIT".into())),
+            (
+                "x-variable".to_owned(),
+                HeaderCheck::Equals("from-env".into()),
+            ),
+            ("x-model".to_owned(), HeaderCheck::Equals("from-env".into())),
+        ]
+        .into(),
+        ..RequestExpectation::default()
+    };
+    let simulator = simulator(scenario().step(Step::new(Reply::text("ok")).expecting(expect)));
+    let stage = Stage::new().set("MY_KEY", "from-env");
+    stage.models(&json!({"providers": {"mine": {
+        "baseUrl": simulator.base_url(), "api": "openai-completions", "apiKey": "$MY_KEY",
+        "headers": {"X-Literal": "LIT", "X-Variable": "${MY_KEY}"},
+        "models": [{"id": "m1", "headers": {"X-Model": "$MY_KEY"}}],
+    }}}));
+    stage.pi(&["-p", "hi"]).is(0, "ok\n", "");
+    approve(simulator);
+}
+
+#[test]
+fn the_usual_key_is_used_where_the_known_provider_was_moved() {
+    let auth = |key: &str| RequestExpectation {
+        headers: [(
+            "authorization".to_owned(),
+            HeaderCheck::Equals(format!("Bearer {key}")),
+        )]
+        .into(),
+        ..RequestExpectation::default()
+    };
+    let script = scenario()
+        .model("gpt-4o")
+        .step(Step::new(Reply::text("ok")).expecting(auth("sk-usual")))
+        .step(Step::new(Reply::text("ok")).expecting(auth("sk-flag")));
+    let simulator = simulator(script);
+    let stage = Stage::new().set("OPENAI_API_KEY", "sk-usual");
+    stage.models(&json!({"providers": {"openai": {"baseUrl": simulator.base_url()}}}));
+    stage
+        .pi(&["--model", "gpt-4o", "-p", "hi"])
+        .is(0, "ok\n", "");
+    let flag = [
+        "--api-key",
+        "sk-flag",
+        "--model",
+        "openai/gpt-4o",
+        "-p",
+        "hi",
+    ];
+    stage.pi(&flag).is(0, "ok\n", "");
+    approve(simulator);
+}
+
+#[test]
+fn without_a_key_the_prompt_is_refused_and_nothing_is_stored() {
+    let rows = [
+        (
+            json!({}),
+            "no API key found for `openai`",
+            "`OPENAI_API_KEY`",
+        ),
+        (
+            json!({"mine": {"baseUrl": "http://127.0.0.1:1/v1", "api": "openai-completions", "apiKey": "$NOT_SET", "models": [{"id": "m1"}]}}),
+            "environment variable `NOT_SET` is not set",
+            "hint: ",
+        ),
+    ];
+    for (providers, problem, hint) in rows {
+        let stage = Stage::new();
+        stage.models(&json!({ "providers": providers }));
+        let ran = stage.pi(&["-p", "hi"]);
+        assert_eq!((ran.code(), ran.out().as_str()), (1, ""));
+        assert!(
+            ran.err().contains(problem) && ran.err().contains(hint),
+            "{}",
+            ran.err()
+        );
+        assert!(stage.sessions().is_empty());
+    }
+}
+
+#[test]
+fn what_is_broken_in_models_json_is_named_and_the_rest_is_used() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::new();
+    let bad = json!({"baseUrl": 5, "models": [{"id": "x"}]});
+    stage.models(&json!({"providers": {"bad": bad, "fake": fake(&simulator.base_url())}}));
+    let ran = stage.pi(&["-p", "hi"]);
+    assert_eq!((ran.code(), ran.out().as_str()), (0, "ok\n"));
+    let err = ran.err();
+    assert!(
+        err.starts_with(
+            "Warning: errors loading models.json:\nInvalid models.json schema:\n  - providers.bad"
+        ),
+        "{err}"
+    );
+    let file = format!("\n\nFile: {}\n", stage.path("agent/models.json").display());
+    assert!(err.ends_with(&file), "{err}");
+    stage.write("agent/models.json", "{ broken");
+    let ran = stage.pi(&["--list-models"]);
+    assert_eq!(ran.code(), 0);
+    assert!(
+        ran.err().contains("Failed to parse models.json"),
+        "{}",
+        ran.err()
+    );
+    approve(simulator);
+}
+
+#[test]
+fn broken_settings_are_passed_over_with_a_warning_and_left_as_they_are() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let file = stage.write("agent/settings.json", "{ broken");
+    let ran = stage.pi(&["-p", "hi"]);
+    assert_eq!((ran.code(), ran.out().as_str()), (0, "ok\n"));
+    assert!(
+        ran.err().contains("settings.json` is not valid JSON"),
+        "{}",
+        ran.err()
+    );
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "{ broken");
+    approve(simulator);
+}
+
+#[test]
+fn the_model_of_new_sessions() {
+    let rows = [
+        (json!({}), "m1"),
+        (json!({"defaultModel": "eyes"}), "eyes"),
+        (
+            json!({"defaultProvider": "fake", "defaultModel": "eyes"}),
+            "eyes",
+        ),
+        (json!({"defaultProvider": "fake"}), "m1"),
+    ];
+    for (settings, model) in rows {
+        let simulator = simulator(scenario().step(Reply::text("ok")));
+        let stage = Stage::with_fake(&simulator);
+        stage.settings(&settings);
+        stage.pi(&["-p", "hi"]).is(0, "ok\n", "");
+        assert_eq!(simulator.requests()[0].body["model"], model, "{settings}");
+        approve(simulator);
+    }
+}
+
+/// All that a run writes is below the agent folder.
+#[test]
+fn a_run_writes_nothing_outside_the_agent_folder() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    stage.pi(&["-p", "hi"]).is(0, "ok\n", "");
+    for name in ["home", "project", "tmp"] {
+        assert!(is_empty(&stage.path(name)), "{name}");
+    }
+    approve(simulator);
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
