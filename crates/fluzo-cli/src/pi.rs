@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fluzo_agent::NoHooks;
-use fluzo_host::{AgentSession, KeyRing, ModelRegistry, Resolved, SystemPrompt, system_prompt};
+use fluzo_host::{
+    AgentSession, KeyRing, ModelRegistry, OpenedSession, Resolved, SystemPrompt, system_prompt,
+};
 use fluzo_llm::ThinkingLevel;
 use fluzo_modes::PrintOutput;
 use fluzo_protocol::{Endpoint, Prompt};
-use fluzo_session::{NodeKind, Session, SessionStore};
+use fluzo_session::SessionStore;
 use fluzo_settings::key;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_tools::registry;
@@ -159,7 +161,7 @@ fn build(
     // Asking for the prompt leaves no session behind.
     let store = choose::session(typed, &places, &ids, now_ms())?;
     let workspace = stored_folder(&*store, workspace)?;
-    let stored = Stored::of(&store, &ids)?;
+    let stored = OpenedSession::new(store, ids).map_err(|error| error.to_string())?;
     let resolved = model(surroundings, typed, folder, models, &stored)?;
     warn(resolved.warning.iter());
     let level = thinking(typed, folder, &resolved, &stored);
@@ -170,8 +172,7 @@ fn build(
         settings: &folder.settings,
         agent_folder: &folder.path,
         workspace: &workspace,
-        store,
-        ids,
+        opened: stored,
         keys: keys(surroundings, typed, models, Some(&resolved.model)),
         model: resolved.model,
         thinking,
@@ -192,7 +193,7 @@ fn build(
         cwd: &workspace.to_string_lossy(),
     };
     let prompt = system_prompt(&parts, &toolbox.tools);
-    Ok((wiring::session(plan, toolbox, &prompt)?, prompt))
+    Ok((wiring::session(plan, toolbox, &prompt), prompt))
 }
 
 /// A session goes on in the folder it was made for.
@@ -221,38 +222,12 @@ fn stored_folder(store: &dyn SessionStore, workspace: &Path) -> Result<PathBuf, 
     )))
 }
 
-/// What a session says about how it goes on.
-struct Stored {
-    model: Option<(String, String)>,
-    thinking: Option<ThinkingLevel>,
-}
-
-impl Stored {
-    fn of(store: &Arc<dyn SessionStore>, ids: &Arc<dyn IdSource>) -> Result<Self, String> {
-        let session = Session::new(Arc::clone(store), Arc::clone(ids));
-        let context = session.context().map_err(|error| error.to_string())?;
-        let has_level = store
-            .look(|index| {
-                index
-                    .iter()
-                    .any(|node| matches!(node.kind, NodeKind::ThinkingLevelChange(_)))
-            })
-            .unwrap_or(false);
-        Ok(Self {
-            model: context.model,
-            thinking: has_level
-                .then(|| ThinkingLevel::parse(&context.thinking_level))
-                .flatten(),
-        })
-    }
-}
-
 fn model(
     surroundings: &Surroundings,
     typed: &Typed,
     folder: &AgentFolder,
     models: &ModelRegistry,
-    stored: &Stored,
+    stored: &OpenedSession,
 ) -> Result<Resolved, String> {
     if let Some(pattern) = typed.value(Id::Model) {
         return models.resolve(typed.value(Id::Provider), pattern);
@@ -333,7 +308,7 @@ fn thinking(
     typed: &Typed,
     folder: &AgentFolder,
     resolved: &Resolved,
-    stored: &Stored,
+    stored: &OpenedSession,
 ) -> ThinkingLevel {
     if let Some(name) = typed.value(Id::Thinking) {
         match ThinkingLevel::parse(name) {

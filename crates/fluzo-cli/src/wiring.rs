@@ -15,7 +15,7 @@ use fluzo_exec::{
     Environment, LocalFileSystem, LocalProcesses, LocalProcessesConfig, LocalSearch,
     LocalSearchConfig, PathLocks, ProcessRunner,
 };
-use fluzo_host::{AgentSession, KeyRing, SessionParts};
+use fluzo_host::{AgentSession, KeyRing, OpenedSession, SessionParts};
 use fluzo_llm::{Credentials, Model, Provider, ThinkingLevel};
 use fluzo_policy::AllowAll;
 use fluzo_providers::{HttpClient, LimitPolicy, Limits};
@@ -24,9 +24,7 @@ use fluzo_runtime::compose::{Layers, compose};
 use fluzo_runtime::journal::SessionJournal;
 use fluzo_runtime::model::{Dialects, ProviderModel};
 use fluzo_runtime::retry::RetryPolicy;
-use fluzo_session::{Session, SessionStore};
 use fluzo_settings::{Settings, key};
-use fluzo_stdx::ids::IdSource;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
 use crate::surroundings::{Surroundings, now_ms};
@@ -37,8 +35,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) agent_folder: &'a Path,
     pub(crate) workspace: &'a Path,
-    pub(crate) store: Arc<dyn SessionStore>,
-    pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) opened: OpenedSession,
     pub(crate) keys: KeyRing,
     pub(crate) model: Arc<Model>,
     pub(crate) thinking: ThinkingLevel,
@@ -57,17 +54,9 @@ pub(crate) struct Toolbox {
 }
 
 /// Puts a session together. `prompt` makes the system prompt for the tools on offer.
-///
-/// # Errors
-///
-/// The text for the user when the session cannot be read.
-pub(crate) fn session(
-    plan: Plan<'_>,
-    toolbox: Toolbox,
-    system_prompt: &str,
-) -> Result<AgentSession, String> {
+pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> AgentSession {
     let time: Arc<dyn TimeEffect> = Arc::new(TokioTime::new(now_ms));
-    let session = Arc::new(Session::new(plan.store, plan.ids));
+    let session = Arc::clone(&plan.opened.session);
     let credentials: Arc<dyn Credentials> = Arc::new(plan.keys);
     let gate = Gate::new(Arc::new(AllowAll));
     let dialects = Arc::new(HttpDialects::new(plan.settings));
@@ -76,14 +65,14 @@ pub(crate) fn session(
         tools: Arc::new(DirectTools::new(gate.clone())),
         human: Arc::new(NobodyToAsk),
         time: Arc::clone(&time),
-        journal: Arc::new(SessionJournal::new(Arc::clone(&session), Arc::clone(&time))),
+        journal: Arc::new(SessionJournal::new(session, Arc::clone(&time))),
     };
     let effects = compose(base, &Layers::default());
     let agent = NativeAgent::new(effects.clone(), gate, plan.hooks, options(plan.settings));
     let processes = toolbox.processes;
     let parts = SessionParts {
         agent: Arc::new(agent),
-        session,
+        opened: plan.opened,
         time: effects.time,
         credentials,
         model: plan.model,
@@ -97,7 +86,7 @@ pub(crate) fn session(
         ),
         background: Arc::new(move || processes.background()),
     };
-    AgentSession::new(parts).map_err(|error| error.to_string())
+    AgentSession::new(parts)
 }
 
 /// The tools that `plan` names.

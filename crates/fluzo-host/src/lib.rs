@@ -9,11 +9,13 @@ mod jsonc;
 mod keys;
 mod models;
 mod notices;
+mod opened;
 mod pattern;
 mod prompt;
 mod session;
 
 pub use keys::{KeyRing, SecretValue};
 pub use models::{ModelRegistry, Resolved};
+pub use opened::OpenedSession;
 pub use prompt::{SystemPrompt, system_prompt};
 pub use session::{AgentSession, SessionParts};

@@ -11,19 +11,19 @@ use fluzo_protocol::{
 };
 use fluzo_runtime::operation::{Attempts, Entry, RunOperation};
 use fluzo_runtime::retry::RetryPolicy;
-use fluzo_session::{NodeKind, Session, StoreError};
+use fluzo_session::{Session, StoreError};
 use serde_json::{Value, json};
 
 use crate::broadcast::Broadcast;
 use crate::claim::{Claim, Claims};
-use crate::{interrupted, notices};
+use crate::{OpenedSession, interrupted, notices};
 
 /// What a session is made of.
 pub struct SessionParts {
     /// The agent. Its listeners see nothing before the session is made.
     pub agent: Arc<dyn Agent>,
     /// The session.
-    pub session: Arc<Session>,
+    pub opened: OpenedSession,
     /// Time.
     pub time: Arc<dyn TimeEffect>,
     /// Keys; asked before a prompt is accepted.
@@ -52,9 +52,6 @@ struct Inner {
     operation: RunOperation,
     broadcast: Arc<Broadcast>,
     context: Mutex<Vec<Arc<Message>>>,
-    /// Model and thinking level at the leaf when the session was opened.
-    stored_model: Option<(String, String)>,
-    stored_level: Option<String>,
     began: AtomicBool,
     claims: Claims,
     /// No further prompt is accepted.
@@ -65,13 +62,9 @@ struct Inner {
 }
 
 impl AgentSession {
-    /// Opens the session's context. Nothing is stored before the first prompt.
-    ///
-    /// # Errors
-    ///
-    /// When the session cannot be read.
-    pub fn new(parts: SessionParts) -> Result<Self, StoreError> {
-        let stored = parts.session.context()?;
+    /// A session that is idle. Nothing is stored before the first prompt.
+    pub fn new(mut parts: SessionParts) -> Self {
+        let context = std::mem::take(&mut parts.opened.messages);
         let attempts = Arc::new(Attempts::new(parts.retry));
         let broadcast = Arc::new(Broadcast::new(Arc::clone(&attempts)));
         broadcast.watch(&parts.agent);
@@ -82,12 +75,10 @@ impl AgentSession {
             attempts,
             Arc::clone(&broadcast) as _,
         );
-        Ok(Self(Arc::new(Inner {
+        Self(Arc::new(Inner {
             operation,
             broadcast,
-            context: Mutex::new(stored.messages),
-            stored_model: stored.model,
-            stored_level: level_entry(&parts.session).then_some(stored.thinking_level),
+            context: Mutex::new(context),
             parts,
             began: AtomicBool::new(false),
             claims: Claims::default(),
@@ -95,7 +86,7 @@ impl AgentSession {
             notices_told: AtomicUsize::new(0),
             damage_told: AtomicBool::new(false),
             _broadcasting: broadcasting,
-        })))
+        }))
     }
 
     /// The state at this moment.
@@ -111,7 +102,7 @@ impl AgentSession {
 
     /// The session behind it.
     pub fn session(&self) -> &Arc<Session> {
-        &self.0.parts.session
+        &self.0.parts.opened.session
     }
 }
 
@@ -157,19 +148,19 @@ impl Inner {
         if self.began.load(Ordering::SeqCst) {
             return Ok(());
         }
-        let (session, now) = (&self.parts.session, self.parts.time.now_ms());
+        let (session, now) = (&self.parts.opened.session, self.parts.time.now_ms());
         let added = interrupted::settle(session, now)?;
         self.context().extend(added);
         let model = (
             self.parts.model.provider.clone(),
             self.parts.model.id.clone(),
         );
-        if self.stored_model.as_ref() != Some(&model) {
+        if self.parts.opened.model.as_ref() != Some(&model) {
             session.append_model_change(&model.0, &model.1, now)?;
         }
-        let level = self.parts.thinking.as_str();
-        if self.stored_level.as_deref() != Some(level) {
-            session.append_thinking_level_change(level, now)?;
+        let level = self.parts.thinking;
+        if self.parts.opened.thinking != Some(level) {
+            session.append_thinking_level_change(level.as_str(), now)?;
         }
         self.began.store(true, Ordering::SeqCst);
         Ok(())
@@ -184,7 +175,7 @@ impl Inner {
                 thinking: self.parts.thinking,
                 tools: self.parts.tools.clone(),
                 messages: self.context().clone(),
-                session_id: Some(self.parts.session.header().id),
+                session_id: Some(self.parts.opened.session.header().id),
             },
         }
     }
@@ -277,10 +268,11 @@ impl Inner {
             follow_up_mode: self.parts.queue_modes.1.clone(),
             session_file: self
                 .parts
+                .opened
                 .session
                 .path()
                 .map(|path| path.to_string_lossy().into_owned()),
-            session_id: self.parts.session.header().id,
+            session_id: self.parts.opened.session.header().id,
             message_count: self.context().len(),
             pending_message_count: queued.steering.len() + queued.follow_up.len(),
             phase: state.phase().as_str().to_owned(),
@@ -291,9 +283,9 @@ impl Inner {
     fn take_notices(&self) -> Vec<String> {
         let mut out = Vec::new();
         if !self.damage_told.swap(true, Ordering::SeqCst) {
-            out.extend(notices::damage(&self.parts.session.damage()));
+            out.extend(notices::damage(&self.parts.opened.session.damage()));
         }
-        let all = self.parts.session.notices();
+        let all = self.parts.opened.session.notices();
         let told = self.notices_told.swap(all.len(), Ordering::SeqCst);
         out.extend(all.iter().skip(told).map(notices::text));
         out
@@ -302,15 +294,6 @@ impl Inner {
     fn context(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Message>>> {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn level_entry(session: &Session) -> bool {
-    let is_level =
-        |node: &fluzo_session::Node| matches!(node.kind, NodeKind::ThinkingLevelChange(_));
-    session
-        .store()
-        .look(|index| index.iter().any(is_level))
-        .unwrap_or(false)
 }
 
 fn user_message(text: &str, images: Vec<Content>, now: i64) -> Arc<Message> {
@@ -351,7 +334,7 @@ impl Endpoint for AgentSession {
     }
 
     fn header(&self) -> Value {
-        serde_json::to_value(self.0.parts.session.header()).unwrap_or_default()
+        serde_json::to_value(self.0.parts.opened.session.header()).unwrap_or_default()
     }
 
     fn take_notices(&self) -> Vec<String> {

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::Poll;
 
 use fluzo_agent::{BeforeToolCall, Hooks, ToolCallInfo};
-use fluzo_host::{AgentSession, KeyRing, ModelRegistry, SystemPrompt, system_prompt};
+use fluzo_host::{
+    AgentSession, KeyRing, ModelRegistry, OpenedSession, SystemPrompt, system_prompt,
+};
 use fluzo_llm::{BoxFuture, Message, StopReason, ThinkingLevel};
 use fluzo_protocol::{Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
 use fluzo_session::{Header, JsonlStore};
@@ -205,8 +207,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         settings: &folder.settings,
         agent_folder: &folder.path,
         workspace: &project,
-        store: Arc::new(store),
-        ids,
+        opened: OpenedSession::new(Arc::new(store), ids).map_err(|error| error.to_string())?,
         keys,
         model,
         thinking: ThinkingLevel::Off,
@@ -223,7 +224,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         cwd: &cwd,
     };
     let prompt = system_prompt(&parts, &toolbox.tools);
-    wiring::session(plan, toolbox, &prompt)
+    Ok(wiring::session(plan, toolbox, &prompt))
 }
 
 /// Writes what a user would write: the provider, and settings.

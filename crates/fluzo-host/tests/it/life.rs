@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use fluzo_agent::{AgentOptions, DirectTools, Effects, NativeAgent, NoHooks, TimeEffect};
-use fluzo_host::{AgentSession, SessionParts};
+use fluzo_host::{AgentSession, OpenedSession, SessionParts};
 use fluzo_llm::{
     BoxFuture, CredentialError, Credentials, Message, Model, RequestAuth, Secret, ThinkingLevel,
 };
@@ -112,11 +112,12 @@ impl Setup<'_> {
 impl Life {
     pub fn begin(place: &Place, setup: Setup<'_>) -> Self {
         let world = World::new(setup.replies);
-        let session = Arc::new(Session::new(place.open(), Arc::clone(&place.ids)));
+        let opened = OpenedSession::new(place.open(), Arc::clone(&place.ids)).unwrap();
+        let session = Arc::clone(&opened.session);
         let time: Arc<dyn TimeEffect> = Arc::clone(&world.time) as _;
         let base = Effects {
             tools: Arc::new(DirectTools::new(world.gate())),
-            journal: Arc::new(SessionJournal::new(Arc::clone(&session), Arc::clone(&time))),
+            journal: Arc::new(SessionJournal::new(session, Arc::clone(&time))),
             ..world.effects()
         };
         let layers = Layers {
@@ -132,7 +133,7 @@ impl Life {
         );
         let session = AgentSession::new(SessionParts {
             agent: Arc::new(agent),
-            session,
+            opened,
             time: effects.time,
             credentials: setup.credentials,
             model: Arc::new(model()),
@@ -143,7 +144,7 @@ impl Life {
             queue_modes: ("one-at-a-time".into(), "one-at-a-time".into()),
             background: Arc::new(Vec::new),
         });
-        let session = Arc::new(session.unwrap());
+        let session = Arc::new(session);
         let log = Arc::new(Log::default());
         session.subscribe(Arc::clone(&log) as _);
         Self {
