@@ -1,0 +1,69 @@
+//! RPC mode.
+
+use fluzo_modes::rpc;
+use tokio::io::{AsyncWriteExt, BufReader};
+
+use crate::endpoint::{Act, Played, Sheet, block_on};
+
+/// Serves `pieces`, one write each, to the end of input; returns the lines.
+fn serve(acts: impl IntoIterator<Item = Act>, pieces: &[&str]) -> Vec<String> {
+    let endpoint = Played::new(acts);
+    let sheet = Sheet::default();
+    let code = block_on(async {
+        let (mut ours, theirs) = tokio::io::duplex(1);
+        let write = async {
+            for piece in pieces {
+                ours.write_all(piece.as_bytes()).await.unwrap();
+            }
+            drop(ours);
+        };
+        let mut errors = Sheet::default();
+        let serve = rpc(endpoint, BufReader::new(theirs), sheet.clone(), &mut errors);
+        tokio::join!(serve, write).0
+    });
+    assert_eq!(code, 0);
+    sheet.text().lines().map(str::to_owned).collect()
+}
+
+const STATE: &str =
+    r#"{"type":"response","command":"get_state","success":true,"data":"get_state"}"#;
+
+#[test]
+fn a_line_ends_with_lf_or_the_end_of_input() {
+    let command = r#"{"type":"get_state"}"#;
+    let rows: [(&[&str], usize); 5] = [
+        (&[command, "\n"], 1),
+        (&[command, "\r\n"], 1),
+        (&[command], 1),
+        (&[command, "\n", command], 2),
+        (&["\n", " \n"], 0),
+    ];
+    for (pieces, answers) in rows {
+        assert_eq!(serve([], pieces), vec![STATE; answers], "{pieces:?}");
+    }
+}
+
+#[test]
+fn the_end_of_input_aborts_what_runs() {
+    let lines = serve(
+        [Act::UntilAborted],
+        &[r#"{"id":1,"type":"prompt","message":"x"}"#, "\n"],
+    );
+    assert_eq!(
+        lines[0],
+        r#"{"id":1,"type":"response","command":"prompt","success":true}"#
+    );
+    assert!(
+        lines.last().unwrap().starts_with(r#"{"type":"agent_end""#),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text_are_answered() {
+    let lines = serve([], &["\u{fffd}\n"]);
+    assert!(
+        lines[0].starts_with(r#"{"type":"response","command":"parse","success":false"#),
+        "{lines:?}"
+    );
+}
