@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluzo_llm::{StreamErrorKind, content::joined_text};
+use fluzo_llm::{ModelMessage, ModelRequest, StreamErrorKind, content::joined_text};
+use fluzo_protocol::{Endpoint, Prompt, QueueBehavior, Submitted};
 use fluzo_runtime::drive::ManualDrive;
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_testkit::reply::{calls, failing, text};
-use fluzo_testkit::{FakeTool, assert_valid_history};
+use fluzo_testkit::{FakeTool, Switch, assert_valid_history, poll_to_end};
 use serde_json::json;
 
 use crate::life::{Kind, Life, Place, Setup};
@@ -18,7 +19,7 @@ fn under_both(check: impl Fn(Option<ManualDrive>)) {
 }
 
 #[test]
-fn a_simple_prompt() {
+fn checklist_01_a_simple_prompt() {
     under_both(|drive| {
         let place = Place::new(Kind::Jsonl);
         let mut life = Life::begin(
@@ -45,20 +46,27 @@ fn a_simple_prompt() {
         let report = life.finish();
         let last = report.last.unwrap();
         assert_eq!(joined_text(&last.as_assistant().unwrap().content), "Hello");
-        assert_eq!(
-            life.log.names().first().map(String::as_str),
-            Some("agent_start")
-        );
-        assert_eq!(
-            life.log.names().last().map(String::as_str),
-            Some("agent_end")
-        );
+        let expected = [
+            "agent_start",
+            "turn_start",
+            "message_start(user)",
+            "message_end(user)",
+            "message_start(assistant)",
+            "message_update:text_start",
+            "message_update:text_delta",
+            "message_update:text_delta",
+            "message_update:text_end",
+            "message_end(assistant)",
+            "turn_end",
+            "agent_end",
+        ];
+        assert_eq!(life.log.names(), expected);
         assert_eq!(place.messages().len(), 2);
     });
 }
 
 #[test]
-fn two_parallel_calls() {
+fn checklist_02_and_03_calls_run_and_their_results_come_in_source_order() {
     under_both(|drive| {
         let place = Place::new(Kind::Memory);
         let (one, two) = (
@@ -83,7 +91,80 @@ fn two_parallel_calls() {
             (one.ran(), two.ran()),
             (vec!["c1".to_owned()], vec!["c2".to_owned()])
         );
-        assert_valid_history(&place.messages());
+        let stored = place.messages();
+        assert_valid_history(&stored);
+        let results: Vec<&str> = stored
+            .iter()
+            .filter_map(|m| m.as_tool_result().map(|r| r.tool_call_id.as_str()))
+            .collect();
+        assert_eq!(results, ["c1", "c2"]);
+        assert_eq!(
+            life.world.model.requests().len(),
+            2,
+            "another request follows"
+        );
+    });
+}
+
+/// The roles of the second request after `queue` took a message during a call.
+fn roles_after_queueing(
+    drive: Option<ManualDrive>,
+    queue: QueueBehavior,
+) -> Vec<Vec<&'static str>> {
+    let place = Place::new(Kind::Memory);
+    let switch = Switch::new();
+    let tool = Arc::new(FakeTool::new("one").wait(&switch));
+    let replies = [calls([("c1", "one", json!({}))]), text(["a"]), text(["b"])];
+    let setup = Setup {
+        tools: vec![&tool],
+        drive,
+        ..Setup::new(replies)
+    };
+    let mut life = Life::begin(&place, setup);
+    life.prompt("go");
+    while tool.runs().is_empty() {
+        life.step();
+    }
+    let prompt = Prompt {
+        text: "later".into(),
+        queue: Some(queue),
+        ..Prompt::default()
+    };
+    assert!(matches!(
+        poll_to_end(life.session.prompt(prompt)),
+        Ok(Submitted::Queued)
+    ));
+    switch.flip();
+    life.finish();
+    let roles = |request: &ModelRequest| {
+        let role = |message| match message {
+            ModelMessage::User(_) => "user",
+            ModelMessage::Assistant(_) => "assistant",
+            ModelMessage::ToolResult(_) => "result",
+        };
+        request.transcript.iter().map(role).collect()
+    };
+    life.world.model.requests().iter().map(roles).collect()
+}
+
+#[test]
+fn checklist_04_steering_enters_after_the_turn_and_before_the_stop() {
+    under_both(|drive| {
+        let requests = roles_after_queueing(drive, QueueBehavior::Steer);
+        assert_eq!(requests[1], ["user", "assistant", "result", "user"]);
+        assert_eq!(requests.len(), 2);
+    });
+}
+
+#[test]
+fn checklist_05_follow_up_waits_until_nothing_is_left() {
+    under_both(|drive| {
+        let requests = roles_after_queueing(drive, QueueBehavior::FollowUp);
+        assert_eq!(requests[1], ["user", "assistant", "result"]);
+        assert_eq!(
+            requests[2],
+            ["user", "assistant", "result", "assistant", "user"]
+        );
     });
 }
 
@@ -143,7 +224,7 @@ fn a_failed_response_is_tried_again_after_a_wait() {
 }
 
 #[test]
-fn an_overflow_is_not_tried_again() {
+fn checklist_12_an_overflow_surfaces_and_is_not_tried_again() {
     under_both(|drive| {
         let place = Place::new(Kind::Jsonl);
         let retry = RetryPolicy::default();

@@ -193,6 +193,22 @@ impl Life {
         }
     }
 
+    /// Polls once more and lets the oldest effect that waits happen.
+    pub fn step(&mut self) {
+        let parked = self.parked_or_none();
+        if let (Some(drive), Some(first)) = (&self.drive, parked.first()) {
+            drive.release(first);
+        }
+    }
+
+    fn parked_or_none(&mut self) -> Vec<String> {
+        assert!(self.poll().is_pending(), "the run is over");
+        self.drive
+            .as_ref()
+            .map(ManualDrive::parked)
+            .unwrap_or_default()
+    }
+
     /// Lets everything happen until the run is over.
     pub fn finish(&mut self) -> RunReport {
         loop {

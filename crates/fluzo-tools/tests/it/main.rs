@@ -7,6 +7,7 @@
 )]
 
 mod bash;
+mod checklist;
 mod edit;
 mod find;
 mod grep;
