@@ -17,25 +17,40 @@ pub(crate) struct AgentFolder {
 }
 
 impl AgentFolder {
-    /// Reads the folder that `PI_CODING_AGENT_DIR` names, else `~/.pi/agent`, and the
-    /// project's settings.
+    /// [`AgentFolder::read_for`] without an approval.
     pub(crate) fn read(surroundings: &Surroundings, workspace: &Path) -> Self {
+        Self::read_for(surroundings, workspace, false)
+    }
+
+    /// Reads the folder that `PI_CODING_AGENT_DIR` names, else `~/.pi/agent`.
+    ///
+    /// The project's settings may name a shell, so they count only when the project is
+    /// trusted: by `approved`, or by the user's own settings.
+    pub(crate) fn read_for(surroundings: &Surroundings, workspace: &Path, approved: bool) -> Self {
         let path = match surroundings.variable("PI_CODING_AGENT_DIR") {
             Some(text) => surroundings.path(text),
             None => surroundings.path("~/.pi/agent"),
         };
         let mut warnings = Vec::new();
         let mut layers = Vec::new();
-        let files = [
-            (Source::Global, path.join("settings.json")),
-            (Source::Project, workspace.join(".pi").join("settings.json")),
-        ];
-        for (source, file) in files {
-            match layer(&file) {
-                Ok(Some(value)) => layers.push((source, value)),
-                Ok(None) => {}
-                Err(problem) => warnings.push(problem),
-            }
+        let mut read = |source, file: &Path| {
+            layer(file)
+                .unwrap_or_else(|problem| {
+                    warnings.push(problem);
+                    None
+                })
+                .map(|value| (source, value))
+        };
+        layers.extend(read(Source::Global, &path.join("settings.json")));
+        let own = Settings::resolve(OPEN, &layers);
+        let project = workspace.join(".pi").join("settings.json");
+        if approved || own.text(key::PROJECT_TRUST) == Some("always") {
+            layers.extend(read(Source::Project, &project));
+        } else if project.exists() {
+            warnings.push(format!(
+                "`{}` was passed over: this project is not trusted (--approve trusts it for one run)",
+                project.display()
+            ));
         }
         let settings = Settings::resolve(OPEN, &layers);
         warnings.extend(settings.problems().iter().map(ToString::to_string));

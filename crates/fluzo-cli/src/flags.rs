@@ -30,6 +30,7 @@ pub(crate) struct Flag {
 pub(crate) enum Id {
     ApiKey,
     AppendSystemPrompt,
+    Approve,
     Continue,
     ExcludeTools,
     Help,
@@ -90,6 +91,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         Takes::Value("DIR"),
         RUN,
         "Working folder of session and tools",
+    ),
+    flag(
+        Id::Approve,
+        "approve",
+        Some("a"),
+        Takes::Nothing,
+        RUN,
+        "Trust the project's .pi folder for this run",
     ),
     flag(
         Id::Provider,

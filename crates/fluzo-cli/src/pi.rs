@@ -66,7 +66,7 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
         return Ok(out(&help::pi()));
     }
     let workspace = workspace(surroundings, typed)?;
-    let folder = AgentFolder::read(surroundings, &workspace);
+    let folder = AgentFolder::read_for(surroundings, &workspace, typed.has(Id::Approve));
     let models = ModelRegistry::new(folder.models_json.as_deref());
     warn(folder.warnings.iter());
     if !models.problems().is_empty() {

@@ -39,6 +39,8 @@ pub mod key {
     pub const DEFAULT_MODEL: &str = "defaultModel";
     /// Thinking level of new sessions.
     pub const DEFAULT_THINKING_LEVEL: &str = "defaultThinkingLevel";
+    /// Whether projects are trusted without an answer.
+    pub const PROJECT_TRUST: &str = "defaultProjectTrust";
     /// How the steering queue drains.
     pub const STEERING_MODE: &str = "steeringMode";
     /// How the follow-up queue drains.
@@ -98,6 +100,12 @@ pub const OPEN: &[SettingDef] = &[
         SettingKind::OneOf(LEVELS),
         "\"medium\"",
         "Thinking level of new sessions.",
+    ),
+    def(
+        key::PROJECT_TRUST,
+        SettingKind::OneOf(&["ask", "always", "never"]),
+        "\"ask\"",
+        "Whether a project's own settings count: only with `always`, or with --approve. Only the user's file is asked.",
     ),
     def(
         key::STEERING_MODE,

@@ -229,6 +229,35 @@ fn broken_settings_are_passed_over_with_a_warning_and_left_as_they_are() {
     approve(simulator);
 }
 
+/// A project that was merely cloned chooses no shell, no folder and no model.
+#[test]
+fn the_settings_of_a_project_count_only_when_it_is_trusted() {
+    let always = json!({"defaultProjectTrust": "always"});
+    let rows: [(_, &[&str], _); 4] = [
+        (json!({}), &[], "m1"),
+        (json!({"defaultProjectTrust": "never"}), &[], "m1"),
+        (json!({}), &["--approve"], "eyes"),
+        (always, &[], "eyes"),
+    ];
+    for (settings, arguments, model) in rows {
+        let simulator = simulator(scenario().step(Reply::text("ok")));
+        let stage = Stage::with_fake(&simulator);
+        stage.settings(&settings);
+        let project = json!({"defaultModel": "eyes", "defaultProjectTrust": "always"});
+        let file = stage.write("project/.pi/settings.json", project.to_string());
+        let warning = format!(
+            "Warning: `{}` was passed over: this project is not trusted (--approve trusts it for one run)\n",
+            file.display()
+        );
+        let err = if model == "m1" { warning.as_str() } else { "" };
+        stage
+            .pi(&[arguments, &["-p", "hi"]].concat())
+            .is(0, "ok\n", err);
+        assert_eq!(simulator.requests()[0].body["model"], model, "{settings}");
+        approve(simulator);
+    }
+}
+
 #[test]
 fn the_model_of_new_sessions() {
     let rows = [
