@@ -11,15 +11,17 @@ use fluzo_runtime::operation::{Attempts, OperationEvent, OperationListener};
 pub(crate) struct Broadcast {
     sinks: RwLock<Arc<Vec<Arc<dyn EventSink>>>>,
     attempts: Arc<Attempts>,
+    context: Arc<Mutex<Vec<Arc<Message>>>>,
     agent: OnceLock<Weak<dyn Agent>>,
     shown_queue: Mutex<(Vec<String>, Vec<String>)>,
 }
 
 impl Broadcast {
-    pub(crate) fn new(attempts: Arc<Attempts>) -> Self {
+    pub(crate) fn new(attempts: Arc<Attempts>, context: Arc<Mutex<Vec<Arc<Message>>>>) -> Self {
         Self {
             sinks: RwLock::default(),
             attempts,
+            context,
             agent: OnceLock::new(),
             shown_queue: Mutex::default(),
         }
@@ -86,6 +88,10 @@ impl Listener for Broadcast {
                 && matches!(**message, Message::User(_))
             {
                 self.show_queue().await;
+            }
+            if let AgentEvent::MessageEnd { message } = event {
+                let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+                context.push(Arc::clone(message));
             }
             let ending = matches!(event, AgentEvent::AgentEnd { .. });
             let error = if ending {

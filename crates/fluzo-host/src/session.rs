@@ -9,7 +9,7 @@ use fluzo_llm::{BoxFuture, Content, Credentials, Message, Model, ThinkingLevel};
 use fluzo_protocol::{
     Command, Endpoint, EventSink, Prompt, QueueBehavior, RunReport, Snapshot, Submitted,
 };
-use fluzo_runtime::operation::{Attempts, Entry, RunOperation};
+use fluzo_runtime::operation::{Attempts, Opening, RunOperation};
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_session::{Session, StoreError};
 use serde_json::{Value, json};
@@ -51,7 +51,8 @@ struct Inner {
     parts: SessionParts,
     operation: RunOperation,
     broadcast: Arc<Broadcast>,
-    context: Mutex<Vec<Arc<Message>>>,
+    /// Every message that is stored, the running run's included.
+    context: Arc<Mutex<Vec<Arc<Message>>>>,
     began: AtomicBool,
     claims: Claims,
     /// No further prompt is accepted.
@@ -64,9 +65,9 @@ struct Inner {
 impl AgentSession {
     /// A session that is idle. Nothing is stored before the first prompt.
     pub fn new(mut parts: SessionParts) -> Self {
-        let context = std::mem::take(&mut parts.opened.messages);
+        let context = Arc::new(Mutex::new(std::mem::take(&mut parts.opened.messages)));
         let attempts = Arc::new(Attempts::new(parts.retry));
-        let broadcast = Arc::new(Broadcast::new(Arc::clone(&attempts)));
+        let broadcast = Arc::new(Broadcast::new(Arc::clone(&attempts), Arc::clone(&context)));
         broadcast.watch(&parts.agent);
         let broadcasting = parts.agent.subscribe(Arc::clone(&broadcast) as _);
         let operation = RunOperation::new(
@@ -78,7 +79,7 @@ impl AgentSession {
         Self(Arc::new(Inner {
             operation,
             broadcast,
-            context: Mutex::new(context),
+            context,
             parts,
             began: AtomicBool::new(false),
             claims: Claims::default(),
@@ -181,7 +182,7 @@ impl Inner {
     }
 
     async fn run(&self, spec: RunSpec, claim: Claim) -> RunReport {
-        let mut operation = std::pin::pin!(self.operation.run(spec, Entry::Prompt));
+        let mut operation = std::pin::pin!(self.operation.run(spec, Opening::Prompt));
         // The first poll starts the agent; before it there is nothing that an abort could reach.
         let first = futures_util::poll!(operation.as_mut());
         if claim.begin() {
@@ -198,7 +199,6 @@ impl Inner {
                     .iter()
                     .rfind(|m| m.as_assistant().is_some())
                     .cloned();
-                self.context().extend(outcome.messages);
                 let halted = match outcome.end {
                     RunEnd::Halted(halt) => Some(halt.to_string()),
                     _ => None,
@@ -252,8 +252,7 @@ impl Inner {
 
     fn abort(&self) {
         self.claims.abort_early();
-        self.operation.cancel_wait();
-        self.parts.agent.cancel();
+        self.operation.cancel();
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -150,43 +150,38 @@ fn parse_arguments(text: &str) -> Option<Extra> {
     if text.trim().is_empty() {
         return Some(Extra::new());
     }
-    let value =
-        serde_json::from_str(text).or_else(|_| serde_json::from_str(&escape_controls(text)));
-    match value {
-        Ok(Value::Object(map)) => Some(map),
+    let repaired = || serde_json::from_str(&escape_controls(text)?).ok();
+    match serde_json::from_str(text).ok().or_else(repaired) {
+        Some(Value::Object(map)) => Some(map),
         _ => None,
     }
 }
 
-/// Escapes control characters that stand raw inside JSON strings.
-pub fn escape_controls(text: &str) -> String {
+/// Escapes control characters that stand raw inside JSON strings; `None` where one
+/// follows a backslash, since what was meant there cannot be known.
+pub fn escape_controls(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + 16);
     let (mut in_string, mut escaped) = (false, false);
     for c in text.chars() {
-        match c {
-            '"' if !escaped => in_string = !in_string,
-            '\n' if in_string => {
-                out.push_str("\\n");
-                continue;
+        if in_string && u32::from(c) < 0x20 {
+            if escaped {
+                return None;
             }
-            '\r' if in_string => {
-                out.push_str("\\r");
-                continue;
+            match c {
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                _ => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             }
-            '\t' if in_string => {
-                out.push_str("\\t");
-                continue;
-            }
-            c if in_string && u32::from(c) < 0x20 => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-                continue;
-            }
-            _ => {}
+            continue;
+        }
+        if c == '"' && !escaped {
+            in_string = !in_string;
         }
         escaped = c == '\\' && !escaped && in_string;
         out.push(c);
     }
-    out
+    Some(out)
 }
 
 #[cfg(test)]
@@ -228,6 +223,9 @@ mod tests {
                 false,
             ),
             (r#"{"a":"q\"w"}"#, r#"{"a":"q\"w"}"#, false),
+            ("{\"a\":\"x\\\\\ny\"}", r#"{"a":"x\\\ny"}"#, false),
+            ("{\"a\":\"x \\\ny\"}", "{}", true),
+            ("{\"a\":\"x\\\n\"}", "{}", true),
         ];
         for (text, arguments, malformed) in rows {
             let call = ToolCall::from_text("c", "t", text);

@@ -191,6 +191,8 @@ pub enum StreamErrorKind {
     TooLarge,
     /// The model or the server refused the content.
     Refused,
+    /// What became of the request could not be recorded; the run must halt.
+    Unrecorded,
 }
 
 impl StreamError {

@@ -31,16 +31,15 @@ impl SessionJournal {
 
 impl JournalEffect for SessionJournal {
     fn append<'a>(&'a self, record: Record) -> BoxFuture<'a, Result<(), AppendError>> {
-        let stored = match record {
-            Record::Message(message) => {
-                let appended = self.session.append_message(message, self.time.now_ms());
-                appended
-                    .map(|_| ())
-                    .map_err(|error| AppendError(with_causes(&error)))
-            }
-            Record::Intent(_) | Record::Outcome(_) => Ok(()),
-        };
-        Box::pin(std::future::ready(stored))
+        Box::pin(async move {
+            let Record::Message(message) = record else {
+                return Ok(());
+            };
+            let appended = self.session.append_message(message, self.time.now_ms());
+            appended
+                .map(|_| ())
+                .map_err(|error| AppendError(with_causes(&error)))
+        })
     }
 }
 
@@ -86,6 +85,7 @@ impl ModelEffect for RecordedModel {
                 inner,
                 journal,
                 ending: None,
+                ended: false,
             }) as EventStream)
         })
     }
@@ -96,29 +96,35 @@ struct RecordedStream {
     inner: EventStream,
     journal: Arc<dyn JournalEffect>,
     ending: Option<BoxFuture<'static, StreamEvent>>,
+    ended: bool,
 }
 
 impl Stream for RecordedStream {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        if let Some(ending) = &mut self.ending {
-            return ending.as_mut().poll(context).map(Some);
+        if self.ended {
+            return Poll::Ready(None);
         }
-        match self.inner.as_mut().poll_next(context) {
-            Poll::Ready(Some(event)) if event.is_last() => {
-                let journal = Arc::clone(&self.journal);
-                let mut ending: BoxFuture<'static, StreamEvent> =
-                    Box::pin(async move { settle(&*journal, event).await });
-                let polled = ending.as_mut().poll(context).map(Some);
-                self.ending = Some(ending);
-                polled
+        if self.ending.is_none() {
+            match self.inner.as_mut().poll_next(context) {
+                Poll::Ready(Some(event)) if event.is_last() => {
+                    let journal = Arc::clone(&self.journal);
+                    self.ending = Some(Box::pin(async move { settle(&*journal, event).await }));
+                }
+                other => return other,
             }
-            other => other,
         }
+        let polled = match &mut self.ending {
+            Some(ending) => ending.as_mut().poll(context),
+            None => Poll::Pending,
+        };
+        self.ended = polled.is_ready();
+        polled.map(Some)
     }
 }
 
+/// A response whose outcome cannot be stored ends in an error that halts the run.
 async fn settle(journal: &dyn JournalEffect, event: StreamEvent) -> StreamEvent {
     let ok = matches!(event, StreamEvent::Done(_));
     match journal
@@ -126,10 +132,7 @@ async fn settle(journal: &dyn JournalEffect, event: StreamEvent) -> StreamEvent 
         .await
     {
         Ok(()) => event,
-        Err(error) => StreamEvent::failure(StreamError::new(
-            StreamErrorKind::Incomplete,
-            error.to_string(),
-        )),
+        Err(error) => StreamEvent::failure(StreamError::new(StreamErrorKind::Unrecorded, error.0)),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use fluzo_agent::{Agent, Listener, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect};
 use fluzo_llm::{
@@ -49,7 +50,7 @@ pub struct RunOperation {
     time: Arc<dyn TimeEffect>,
     listener: Arc<dyn OperationListener>,
     attempts: Arc<Attempts>,
-    waiting: Mutex<Option<AbortSignal>>,
+    active: Mutex<Option<Active>>,
     _success: fluzo_agent::Subscription,
 }
 
@@ -79,7 +80,7 @@ impl RunOperation {
             time,
             listener,
             attempts,
-            waiting: Mutex::default(),
+            active: Mutex::default(),
             _success: subscription,
         }
     }
@@ -90,22 +91,20 @@ impl RunOperation {
     /// # Errors
     ///
     /// The run cannot start.
-    pub async fn run(&self, spec: RunSpec, entry: Entry) -> Result<RunOutcome, StartError> {
-        self.attempts.reset();
+    pub async fn run(&self, spec: RunSpec, opening: Opening) -> Result<RunOutcome, StartError> {
         let mut next = spec.clone();
-        let mut run = match entry {
-            Entry::Prompt => self.agent.start(spec)?,
-            Entry::Continue => self.agent.resume(spec)?,
+        let mut run = match opening {
+            Opening::Prompt => self.agent.start(spec)?,
+            Opening::Continue => self.agent.resume(spec)?,
         };
+        self.attempts.reset();
+        let active = ActiveGuard::begin(self);
         let mut added = Vec::new();
         loop {
             let mut outcome = run.await;
             added.append(&mut outcome.messages);
             outcome.messages.clone_from(&added);
-            let RunEnd::Failed(error) = &outcome.end else {
-                return Ok(outcome);
-            };
-            if !self.prepare_retry(error).await {
+            if !self.tries_again(&outcome.end, &active.abort).await {
                 return Ok(outcome);
             }
             next.prompt.clear();
@@ -114,27 +113,46 @@ impl RunOperation {
         }
     }
 
+    /// Aborts the run, or the wait before a further attempt, whichever there is.
+    pub fn cancel(&self) {
+        let abort = self.active().as_ref().map(|active| active.abort.clone());
+        if let Some(abort) = abort {
+            abort.cancel();
+        }
+        self.agent.cancel();
+    }
+
     /// Ends a wait before a further attempt, if there is one.
     pub fn cancel_wait(&self) {
-        if let Some(signal) = &*self.waiting() {
-            signal.cancel();
+        let waiting = |active: &&Active| active.waiting;
+        let abort = self
+            .active()
+            .as_ref()
+            .filter(waiting)
+            .map(|active| active.abort.clone());
+        if let Some(abort) = abort {
+            abort.cancel();
         }
     }
 
     /// Whether an attempt is being waited for.
     pub fn is_waiting(&self) -> bool {
-        self.waiting().is_some()
+        self.active().as_ref().is_some_and(|active| active.waiting)
     }
 
-    async fn prepare_retry(&self, error: &StreamError) -> bool {
-        let attempt = self.attempts.get() + 1;
-        let Some(delay) = self.attempts.policy.delay(attempt, error) else {
-            self.give_up(attempt - 1, error.message.clone()).await;
-            return false;
+    /// Waits for the next attempt, if there is to be one after a run that ended so.
+    async fn tries_again(&self, end: &RunEnd, abort: &AbortSignal) -> bool {
+        let (attempt, error) = match end {
+            RunEnd::Failed(error) => (self.attempts.get() + 1, error),
+            RunEnd::Aborted => return self.give_up("Retry cancelled".to_owned()).await,
+            RunEnd::Halted(halt) => return self.give_up(halt.to_string()).await,
+            RunEnd::Completed | RunEnd::Stopped => return false,
+        };
+        let delay = self.attempts.policy.delay(attempt, error);
+        let Some(delay) = delay.filter(|_| !abort.is_cancelled()) else {
+            return self.give_up(error.message.clone()).await;
         };
         self.attempts.set(attempt);
-        let cancelled = AbortSignal::new();
-        *self.waiting() = Some(cancelled.clone());
         self.listener
             .on_operation(OperationEvent::RetryStart {
                 attempt,
@@ -143,19 +161,28 @@ impl RunOperation {
                 error_message: error.message.clone(),
             })
             .await;
-        let wait = std::pin::pin!(self.time.sleep(delay));
-        let stopped = std::pin::pin!(cancelled.cancelled());
-        let waited = matches!(select(stopped, wait).await, Either::Right(_));
-        *self.waiting() = None;
-        if !waited {
-            self.give_up(attempt, "Retry cancelled".to_owned()).await;
+        if self.wait(delay, abort).await {
+            return true;
         }
-        waited
+        self.give_up("Retry cancelled".to_owned()).await
     }
 
-    async fn give_up(&self, attempt: u32, error: String) {
+    /// False when it was cancelled.
+    async fn wait(&self, delay: Duration, abort: &AbortSignal) -> bool {
+        self.set_waiting(true);
+        let stopped = std::pin::pin!(abort.cancelled());
+        let ended = matches!(
+            select(stopped, self.time.sleep(delay)).await,
+            Either::Right(_)
+        );
+        self.set_waiting(false);
+        ended && !abort.is_cancelled()
+    }
+
+    /// Ends a series of attempts, if one had begun. Always false: there is no further one.
+    async fn give_up(&self, error: String) -> bool {
+        let attempt = self.attempts.reset();
         if attempt > 0 {
-            self.attempts.reset();
             let event = OperationEvent::RetryEnd {
                 success: false,
                 attempt,
@@ -163,6 +190,7 @@ impl RunOperation {
             };
             self.listener.on_operation(event).await;
         }
+        false
     }
 
     /// The failed response stays in the session and leaves the context.
@@ -175,14 +203,50 @@ impl RunOperation {
         messages
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Option<AbortSignal>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn set_waiting(&self, waiting: bool) {
+        if let Some(active) = &mut *self.active() {
+            active.waiting = waiting;
+        }
+    }
+
+    fn active(&self) -> std::sync::MutexGuard<'_, Option<Active>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An operation in progress.
+struct Active {
+    /// Fires for the whole operation, between its runs too.
+    abort: AbortSignal,
+    waiting: bool,
+}
+
+/// Marks an operation as in progress for as long as it lives.
+struct ActiveGuard<'a> {
+    operation: &'a RunOperation,
+    abort: AbortSignal,
+}
+
+impl<'a> ActiveGuard<'a> {
+    fn begin(operation: &'a RunOperation) -> Self {
+        let abort = AbortSignal::new();
+        *operation.active() = Some(Active {
+            abort: abort.clone(),
+            waiting: false,
+        });
+        Self { operation, abort }
+    }
+}
+
+impl Drop for ActiveGuard<'_> {
+    fn drop(&mut self) {
+        *self.operation.active() = None;
     }
 }
 
 /// How an operation enters the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub enum Opening {
     /// With new messages.
     Prompt,
     /// From the end of the transcript.

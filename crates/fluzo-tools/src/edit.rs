@@ -135,8 +135,10 @@ fn parse_edits(arguments: &mut Value) -> Result<(), ToolError> {
     let Value::String(text) = edits else {
         return Ok(());
     };
-    let repaired = || serde_json::from_str(&fluzo_llm::content::escape_controls(text));
-    match serde_json::from_str::<Value>(text).or_else(|error| repaired().map_err(|_| error)) {
+    let repaired = || {
+        fluzo_llm::content::escape_controls(text).and_then(|text| serde_json::from_str(&text).ok())
+    };
+    match serde_json::from_str::<Value>(text).or_else(|error| repaired().ok_or(error)) {
         Ok(parsed) => {
             *edits = parsed;
             Ok(())

@@ -10,8 +10,10 @@ use fluzo_llm::{
     RequestAuth, RequestOptions, StreamError, StreamErrorKind, StreamEvent, Transcript, Usage,
 };
 
+use futures_util::future::{Either, select};
+
 use super::run::Running;
-use crate::Halt;
+use crate::{AppendError, Halt};
 
 /// Requests a response and shows it as it arrives. Returns the stored message and,
 /// when it failed, the typed error.
@@ -30,14 +32,21 @@ pub(super) async fn receive(
             Usage::default(),
         )
     } else {
-        let stream = running
+        let requested = running
             .shared
             .effects
             .model
-            .request(request(running), running.abort.clone())
-            .await?;
-        receiver.read(running, stream).await
+            .request(request(running), running.abort.clone());
+        match select(requested, pin!(running.abort.cancelled())).await {
+            Either::Left((stream, _)) => receiver.read(running, stream?).await,
+            Either::Right(_) => Finish::failed(StreamError::aborted(), Usage::default()),
+        }
     };
+    if let Some(error) = &finish.error
+        && error.kind == StreamErrorKind::Unrecorded
+    {
+        return Err(Halt::Append(AppendError(error.message.clone())));
+    }
     let message = receiver.finish(running, &finish).await;
     running
         .shared

@@ -48,7 +48,7 @@ pub(super) async fn drive(claim: Claim, spec: RunSpec, opening: Opening) -> RunO
         running
             .shared
             .state
-            .change(|state| state.error_message = Some(text));
+            .change(|state| (state.error_message, state.error) = (Some(text), None));
     }
     running
         .show(AgentEvent::AgentEnd {

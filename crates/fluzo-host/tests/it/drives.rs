@@ -249,3 +249,72 @@ fn checklist_12_an_overflow_surfaces_and_is_not_tried_again() {
         assert_eq!(life.world.model.requests().len(), 1);
     });
 }
+
+fn failing_twice(drive: &ManualDrive) -> Life {
+    let place = Place::new(Kind::Memory);
+    let retry = RetryPolicy {
+        max_retries: 2,
+        ..RetryPolicy::default()
+    };
+    let fail = || failing(StreamErrorKind::Transient, "503 overloaded");
+    let setup = Setup {
+        drive: Some(drive.clone()),
+        retry,
+        ..Setup::new([fail(), fail(), text(["never"])])
+    };
+    let mut life = Life::begin(&place, setup);
+    life.prompt("go");
+    while !life.parked().iter().any(|name| name == "sleep") {
+        life.step();
+    }
+    life
+}
+
+#[test]
+fn a_wait_before_a_further_attempt_can_be_aborted() {
+    let drive = ManualDrive::new();
+    let mut life = failing_twice(&drive);
+    life.session.abort();
+    let report = life.finish();
+    assert!(report.last.unwrap().as_assistant().unwrap().failed());
+    assert_eq!(
+        life.log.names().last().map(String::as_str),
+        Some("auto_retry_end")
+    );
+    assert_eq!(life.world.model.requests().len(), 1);
+}
+
+#[test]
+fn an_abort_during_a_further_attempt_ends_the_series() {
+    let drive = ManualDrive::new();
+    let mut life = failing_twice(&drive);
+    life.step();
+    while !life.parked().iter().any(|name| name == "request_model") {
+        life.step();
+    }
+    life.session.abort();
+    life.finish();
+    let names = life.log.names();
+    assert_eq!(
+        names.last().map(String::as_str),
+        Some("auto_retry_end"),
+        "{names:?}"
+    );
+    assert_eq!(life.world.model.requests().len(), 1);
+}
+
+#[test]
+fn a_run_that_is_dropped_during_a_wait_leaves_the_session_idle() {
+    let drive = ManualDrive::new();
+    let mut life = failing_twice(&drive);
+    life.drop_run();
+    assert!(drive.parked().is_empty());
+    let prompt = Prompt {
+        text: "again".into(),
+        ..Prompt::default()
+    };
+    assert!(matches!(
+        poll_to_end(life.session.prompt(prompt)),
+        Ok(Submitted::Run(_))
+    ));
+}

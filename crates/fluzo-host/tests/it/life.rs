@@ -193,6 +193,11 @@ impl Life {
         }
     }
 
+    /// Drops the run, as a front end that goes away does.
+    pub fn drop_run(&mut self) {
+        self.run = None;
+    }
+
     /// Polls once more and lets the oldest effect that waits happen.
     pub fn step(&mut self) {
         let parked = self.parked_or_none();

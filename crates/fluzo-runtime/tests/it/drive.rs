@@ -174,6 +174,21 @@ fn an_abort_is_not_held_up_by_what_is_parked() {
 }
 
 #[test]
+fn an_abort_is_not_held_up_by_a_request_that_is_parked() {
+    let stage = stage([]);
+    let mut run = stage.agent.start(spec("go", tools([]))).unwrap();
+    release_until(&mut run, &stage.drive, "request_model");
+    stage.agent.cancel();
+    assert!(
+        poll_until_stalled(&mut run).is_pending(),
+        "the response is stored"
+    );
+    assert_eq!(stage.drive.parked(), ["append:assistant"]);
+    assert_eq!(to_end(&mut run, &stage.drive).end, RunEnd::Aborted);
+    assert!(stage.world.model.requests().is_empty());
+}
+
+#[test]
 fn a_run_that_is_dropped_leaves_nothing_parked() {
     let stage = stage([text(["a"])]);
     let mut run = stage.agent.start(spec("go", tools([]))).unwrap();

@@ -81,3 +81,31 @@ fn an_intent_that_cannot_be_stored_keeps_the_effect_from_happening() {
     );
     assert!(tool.ran().is_empty());
 }
+
+#[test]
+fn an_outcome_that_cannot_be_stored_halts_the_run() {
+    let world = World::new([text(["hi"])]);
+    world
+        .journal
+        .fail_when(|_, record| matches!(record, Record::Outcome(Outcome::RequestModel { .. })));
+    let effects = compose(
+        world.effects(),
+        &Layers {
+            record: true,
+            drive: None,
+        },
+    );
+    let agent = NativeAgent::new(
+        effects,
+        world.gate(),
+        Arc::new(NoHooks),
+        AgentOptions::default(),
+    );
+    let outcome = poll_to_end(agent.start(spec("go", tools([]))).unwrap());
+    assert!(
+        matches!(outcome.end, fluzo_agent::RunEnd::Halted(_)),
+        "{:?}",
+        outcome.end
+    );
+    assert_eq!(world.journal.messages().len(), 1, "no further effect");
+}
