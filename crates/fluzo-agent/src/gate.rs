@@ -18,6 +18,19 @@
 //! }
 //! ```
 //!
+//! What differs from these only in the forbidden part compiles:
+//!
+//! ```no_run
+//! # use fluzo_agent::{Permit, Tool, ToolContext};
+//! # use std::sync::Arc;
+//! fn with_a_permit(tool: Arc<dyn Tool>, permit: Permit, context: ToolContext) {
+//!     tool.run(permit, context);
+//! }
+//! fn once(permit: Permit, a: ToolContext) {
+//!     permit.run(a);
+//! }
+//! ```
+//!
 //! A permit is used up by the run it is for, so it does not serve a second one:
 //!
 //! ```compile_fail,E0382

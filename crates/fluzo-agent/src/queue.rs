@@ -34,6 +34,22 @@ pub(crate) struct Queues {
     waiting: Mutex<Waiting>,
 }
 
+/// One of the two queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Taken in after the current turn.
+    Steering,
+    /// Taken in when the run would end.
+    FollowUp,
+}
+
+/// Messages that a run is taking in. Those that came from a queue and are not stored
+/// when this is dropped go back to its front: a run that is dropped or halts loses none.
+pub(crate) struct Taken {
+    from: Option<(Arc<Queues>, Lane)>,
+    messages: VecDeque<Arc<Message>>,
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
     steering: VecDeque<Arc<Message>>,
@@ -56,12 +72,16 @@ impl Queues {
         });
     }
 
-    pub(crate) fn poll_steering(&self) -> Vec<Arc<Message>> {
-        self.with(|waiting| take(&mut waiting.steering, self.steering_mode))
-    }
-
-    pub(crate) fn poll_follow_up(&self) -> Vec<Arc<Message>> {
-        self.with(|waiting| take(&mut waiting.follow_up, self.follow_up_mode))
+    /// Takes what one poll of `lane` gives.
+    pub(crate) fn poll(self: &Arc<Self>, lane: Lane) -> Taken {
+        let messages = self.with(|waiting| match lane {
+            Lane::Steering => take(&mut waiting.steering, self.steering_mode),
+            Lane::FollowUp => take(&mut waiting.follow_up, self.follow_up_mode),
+        });
+        Taken {
+            from: Some((Arc::clone(self), lane)),
+            messages,
+        }
     }
 
     pub(crate) fn snapshot(&self) -> QueueSnapshot {
@@ -83,9 +103,51 @@ impl Queues {
     }
 }
 
-fn take(queue: &mut VecDeque<Arc<Message>>, mode: QueueMode) -> Vec<Arc<Message>> {
+fn take(queue: &mut VecDeque<Arc<Message>>, mode: QueueMode) -> VecDeque<Arc<Message>> {
     match mode {
         QueueMode::OneAtATime => queue.pop_front().into_iter().collect(),
-        QueueMode::All => queue.drain(..).collect(),
+        QueueMode::All => std::mem::take(queue),
+    }
+}
+
+impl Taken {
+    /// Messages that came from no queue.
+    pub(crate) fn given(messages: Vec<Arc<Message>>) -> Self {
+        Self {
+            from: None,
+            messages: messages.into(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// The next message; it stays until [`Taken::stored`].
+    pub(crate) fn next(&self) -> Option<Arc<Message>> {
+        self.messages.front().cloned()
+    }
+
+    /// The next message is stored.
+    pub(crate) fn stored(&mut self) {
+        self.messages.pop_front();
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some((queues, lane)) = &self.from else {
+            return;
+        };
+        let left = std::mem::take(&mut self.messages);
+        queues.with(|waiting| {
+            let queue = match lane {
+                Lane::Steering => &mut waiting.steering,
+                Lane::FollowUp => &mut waiting.follow_up,
+            };
+            left.into_iter()
+                .rev()
+                .for_each(|message| queue.push_front(message));
+        });
     }
 }

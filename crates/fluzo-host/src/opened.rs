@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fluzo_llm::{Message, ThinkingLevel};
-use fluzo_session::{Node, NodeKind, Session, SessionStore, StoreError};
+use fluzo_session::{Node, NodeKind, Session, SessionStore, StoreError, tree};
 use fluzo_stdx::ids::IdSource;
 
 /// A session with what it says about how it goes on.
@@ -28,7 +28,11 @@ impl OpenedSession {
         let session = Arc::new(Session::new(store, ids));
         let context = session.context()?;
         let is_level = |node: &Node| matches!(node.kind, NodeKind::ThinkingLevelChange(_));
-        let chosen = session.store().look(|index| index.iter().any(is_level));
+        let leaf = session.leaf_id();
+        let chosen = session.store().look(|index| {
+            let mut path = leaf.iter().flat_map(|leaf| tree::ancestors(index, leaf));
+            path.any(is_level)
+        });
         let thinking = ThinkingLevel::parse(&context.thinking_level);
         Ok(Self {
             messages: context.messages,

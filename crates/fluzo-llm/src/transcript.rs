@@ -12,7 +12,7 @@ pub const NO_RESULT: &str = "No result provided";
 /// A sequence of user, assistant and tool-result messages in which every call has
 /// exactly one result and every result its call, in the turn that asked for it.
 ///
-/// Only validation makes one, so a request cannot carry anything else.
+/// Only validation and mending make one, so a request cannot carry anything else.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript(Arc<[Arc<Message>]>);
 
@@ -108,17 +108,11 @@ impl Transcript {
     /// with the id of an earlier one in its turn is left out; responses without content are left out.
     pub fn from_context(messages: &[Arc<Message>]) -> Self {
         let mended = mend(to_model_messages(messages));
-        match Self::new(mended) {
-            Ok(transcript) => transcript,
-            // `mend` leaves nothing to find. Were it wrong, the safe rest is what the user said.
-            Err(_) => Self(
-                messages
-                    .iter()
-                    .filter(|m| matches!(***m, Message::User(_)))
-                    .cloned()
-                    .collect(),
-            ),
-        }
+        debug_assert!(
+            Self::new(mended.clone()).is_ok(),
+            "mending leaves nothing to find"
+        );
+        Self(mended.into())
     }
 
     /// The messages, typed.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fluzo_llm::{AbortSignal, BoxFuture, Message, StateCell};
 use tokio::sync::Notify;
 
-use crate::queue::Queues;
+use crate::queue::{Lane, Queues, Taken};
 use crate::{
     Agent, Effects, ExecutionMode, Gate, Hooks, Input, Listener, Listeners, QueueMode,
     QueueSnapshot, Run, RunSpec, StartError, Subscription,
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) options: AgentOptions,
     pub(crate) state: StateCell,
     pub(crate) listeners: Listeners,
-    pub(crate) queues: Queues,
+    pub(crate) queues: Arc<Queues>,
     active: Mutex<Option<AbortSignal>>,
     settled: Notify,
 }
@@ -55,7 +55,7 @@ impl NativeAgent {
             options,
             state: StateCell::default(),
             listeners: Listeners::default(),
-            queues: Queues::new(options.steering, options.follow_up),
+            queues: Arc::new(Queues::new(options.steering, options.follow_up)),
             active: Mutex::new(None),
             settled: Notify::new(),
         };
@@ -64,14 +64,14 @@ impl NativeAgent {
         }
     }
 
-    fn launch(&self, claim: Claim, spec: RunSpec, opening: run::Opening) -> Run {
+    fn launch(&self, claim: Claim, spec: RunSpec, prompt: Taken, poll_first: bool) -> Run {
         self.shared.state.change(|state| {
             state.messages.clone_from(&spec.context.messages);
             state.is_streaming = true;
             state.error_message = None;
             state.error = None;
         });
-        Run::new(run::drive(claim, spec, opening))
+        Run::new(run::drive(claim, spec.context, prompt, poll_first))
     }
 }
 
@@ -123,15 +123,13 @@ impl Shared {
 }
 
 impl Agent for NativeAgent {
-    fn start(&self, spec: RunSpec) -> Result<Run, StartError> {
+    fn start(&self, mut spec: RunSpec) -> Result<Run, StartError> {
         let claim = Claim::take(&self.shared).ok_or(StartError::Busy)?;
-        let opening = run::Opening::Prompt {
-            skip_first_poll: false,
-        };
-        Ok(self.launch(claim, spec, opening))
+        let prompt = Taken::given(std::mem::take(&mut spec.prompt));
+        Ok(self.launch(claim, spec, prompt, true))
     }
 
-    fn resume(&self, mut spec: RunSpec) -> Result<Run, StartError> {
+    fn resume(&self, spec: RunSpec) -> Result<Run, StartError> {
         // Claimed before the queues are touched: a refusal must not lose what waits in them.
         let claim = Claim::take(&self.shared).ok_or(StartError::BusyContinue)?;
         let last = spec
@@ -139,23 +137,18 @@ impl Agent for NativeAgent {
             .messages
             .last()
             .ok_or(StartError::NothingToContinue)?;
-        let opening = if matches!(**last, Message::Assistant(_)) {
-            let steering = self.shared.queues.poll_steering();
-            let skip_first_poll = !steering.is_empty();
-            spec.prompt = if skip_first_poll {
-                steering
-            } else {
-                self.shared.queues.poll_follow_up()
-            };
-            if spec.prompt.is_empty() {
-                return Err(StartError::ContinueFromAssistant);
-            }
-            run::Opening::Prompt { skip_first_poll }
-        } else {
-            spec.prompt.clear();
-            run::Opening::Continue
-        };
-        Ok(self.launch(claim, spec, opening))
+        if !matches!(**last, Message::Assistant(_)) {
+            return Ok(self.launch(claim, spec, Taken::given(Vec::new()), true));
+        }
+        let steering = self.shared.queues.poll(Lane::Steering);
+        if !steering.is_empty() {
+            return Ok(self.launch(claim, spec, steering, false));
+        }
+        let follow_up = self.shared.queues.poll(Lane::FollowUp);
+        if follow_up.is_empty() {
+            return Err(StartError::ContinueFromAssistant);
+        }
+        Ok(self.launch(claim, spec, follow_up, true))
     }
 
     fn send(&self, input: Input) {

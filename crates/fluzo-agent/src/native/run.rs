@@ -7,19 +7,8 @@ use fluzo_llm::{
 };
 
 use super::{Claim, Shared, batch, response};
-use crate::{Halt, NextTurn, Record, RunContext, RunEnd, RunOutcome, RunSpec, TurnInfo};
-
-/// How a run begins.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Opening {
-    /// With new messages.
-    Prompt {
-        /// The messages came from the steering queue, so it is not polled again at once.
-        skip_first_poll: bool,
-    },
-    /// With what the transcript ends in.
-    Continue,
-}
+use crate::queue::{Lane, Taken};
+use crate::{Halt, NextTurn, Record, RunContext, RunEnd, RunOutcome, TurnInfo};
 
 /// A run in progress.
 pub(super) struct Running {
@@ -30,15 +19,22 @@ pub(super) struct Running {
 }
 
 /// Drives a run to its end. The claim is given back last, after all listeners.
-pub(super) async fn drive(claim: Claim, spec: RunSpec, opening: Opening) -> RunOutcome {
+///
+/// `poll_first` is false when the prompt itself came from the steering queue.
+pub(super) async fn drive(
+    claim: Claim,
+    context: RunContext,
+    prompt: Taken,
+    poll_first: bool,
+) -> RunOutcome {
     let mut running = Running {
         shared: Arc::clone(&claim.shared),
         abort: claim.abort.clone(),
-        context: spec.context,
+        context,
         added: Vec::new(),
     };
     let end = running
-        .turns(spec.prompt, opening)
+        .turns(prompt, poll_first)
         .await
         .unwrap_or_else(RunEnd::Halted);
     if let RunEnd::Halted(halt) = &end {
@@ -63,34 +59,29 @@ pub(super) async fn drive(claim: Claim, spec: RunSpec, opening: Opening) -> RunO
 }
 
 impl Running {
-    async fn turns(&mut self, prompt: Vec<Arc<Message>>, opening: Opening) -> Result<RunEnd, Halt> {
+    async fn turns(&mut self, prompt: Taken, poll_first: bool) -> Result<RunEnd, Halt> {
         self.show(AgentEvent::AgentStart).await;
         self.show(AgentEvent::TurnStart).await;
         self.take_in(prompt).await?;
-        let skip = matches!(
-            opening,
-            Opening::Prompt {
-                skip_first_poll: true
-            }
-        );
-        let mut pending = if skip {
-            Vec::new()
+        let mut pending = if poll_first {
+            self.poll(Lane::Steering)
         } else {
-            self.poll_steering()
+            nothing()
         };
         let mut first = true;
         loop {
             if !std::mem::take(&mut first) {
                 self.show(AgentEvent::TurnStart).await;
             }
-            self.take_in(std::mem::take(&mut pending)).await?;
+            self.take_in(std::mem::replace(&mut pending, nothing()))
+                .await?;
             match self.turn().await? {
                 Turn::Ended(end) => return Ok(end),
-                Turn::More => pending = self.poll_steering(),
+                Turn::More => pending = self.poll(Lane::Steering),
                 Turn::Done => {
-                    pending = self.poll_steering();
+                    pending = self.poll(Lane::Steering);
                     if pending.is_empty() {
-                        pending = self.poll_follow_up();
+                        pending = self.poll(Lane::FollowUp);
                     }
                     if pending.is_empty() {
                         return Ok(RunEnd::Completed);
@@ -150,43 +141,41 @@ impl Running {
     }
 
     /// After an abort nothing more is taken in; what waits keeps waiting.
-    fn poll_steering(&self) -> Vec<Arc<Message>> {
+    fn poll(&self, lane: Lane) -> Taken {
         if self.abort.is_cancelled() {
-            Vec::new()
-        } else {
-            self.shared.queues.poll_steering()
+            return nothing();
         }
+        self.shared.queues.poll(lane)
     }
 
-    fn poll_follow_up(&self) -> Vec<Arc<Message>> {
-        if self.abort.is_cancelled() {
-            Vec::new()
-        } else {
-            self.shared.queues.poll_follow_up()
-        }
-    }
-
-    async fn take_in(&mut self, messages: Vec<Arc<Message>>) -> Result<(), Halt> {
-        for message in messages {
+    async fn take_in(&mut self, mut messages: Taken) -> Result<(), Halt> {
+        while let Some(message) = messages.next() {
             self.show(AgentEvent::MessageStart {
                 message: Arc::clone(&message),
             })
             .await;
-            self.finish(message).await?;
+            self.store(&message).await?;
+            messages.stored();
+            self.show(AgentEvent::MessageEnd { message }).await;
         }
         Ok(())
     }
 
     /// A message is complete: stored first, then part of the context, then shown.
     pub(super) async fn finish(&mut self, message: Arc<Message>) -> Result<(), Halt> {
+        self.store(&message).await?;
+        self.show(AgentEvent::MessageEnd { message }).await;
+        Ok(())
+    }
+
+    async fn store(&mut self, message: &Arc<Message>) -> Result<(), Halt> {
         self.shared
             .effects
             .journal
-            .append(Record::Message(Arc::clone(&message)))
+            .append(Record::Message(Arc::clone(message)))
             .await?;
-        self.context.messages.push(Arc::clone(&message));
-        self.added.push(Arc::clone(&message));
-        self.show(AgentEvent::MessageEnd { message }).await;
+        self.context.messages.push(Arc::clone(message));
+        self.added.push(Arc::clone(message));
         Ok(())
     }
 
@@ -218,6 +207,10 @@ impl Running {
             context.tools = tools;
         }
     }
+}
+
+fn nothing() -> Taken {
+    Taken::given(Vec::new())
 }
 
 enum Turn {

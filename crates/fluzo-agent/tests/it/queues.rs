@@ -2,7 +2,7 @@
 
 use fluzo_agent::{Agent, AgentOptions, Input, NoHooks, QueueMode};
 use fluzo_testkit::polling::poll_until_stalled;
-use fluzo_testkit::{FakeTool, Reply, Switch, World, poll_to_end, reply, user};
+use fluzo_testkit::{FakeTool, Reply, Switch, World, poll_to_end, reply, spec, tools, user};
 use serde_json::json;
 
 use crate::stage::{Stage, said, tool};
@@ -139,4 +139,61 @@ fn continue_after_a_tool_result_sends_what_is_there() {
         "agent_end",
     ];
     assert_eq!(stage.log.frame(), frame);
+}
+
+/// A context that ends in a response, so that only queued messages can go on from it.
+fn answered(world: &World) -> fluzo_agent::RunSpec {
+    let agent = world.native();
+    poll_to_end(agent.start(spec("go", tools([]))).unwrap());
+    let mut next = spec("", tools([]));
+    next.prompt.clear();
+    next.context.messages = world.journal.messages();
+    next
+}
+
+#[test]
+fn what_a_resumed_run_took_goes_back_when_it_is_dropped_before_its_first_poll() {
+    let world = World::new([reply::text(["a"])]);
+    let next = answered(&world);
+    let agent = world.native();
+    agent.send(Input::FollowUp(user("later")));
+    drop(agent.resume(next.clone()).unwrap());
+    assert_eq!(agent.queued().follow_up.len(), 1);
+    agent.send(Input::Steer(user("now")));
+    drop(agent.resume(next).unwrap());
+    assert_eq!(
+        (
+            agent.queued().steering.len(),
+            agent.queued().follow_up.len()
+        ),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_queued_message_that_cannot_be_stored_goes_back_in_front() {
+    let world = World::new([reply::text(["a"])]);
+    let agent = world.native_with(
+        NoHooks,
+        AgentOptions {
+            follow_up: QueueMode::All,
+            ..AgentOptions::default()
+        },
+    );
+    for message in ["one", "two"] {
+        agent.send(Input::FollowUp(user(message)));
+    }
+    // The prompt, the response and the first follow-up are stored.
+    world.journal.fail_at(3);
+    poll_to_end(agent.start(spec("go", tools([]))).unwrap());
+    let left: Vec<String> = agent
+        .queued()
+        .follow_up
+        .iter()
+        .filter_map(|message| match &**message {
+            fluzo_llm::Message::User(user) => Some(user.content.text()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(left, ["two"]);
 }
