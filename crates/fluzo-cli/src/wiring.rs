@@ -53,7 +53,7 @@ pub(crate) struct Toolbox {
     pub(crate) processes: Arc<dyn ProcessRunner>,
 }
 
-/// Puts a session together. `prompt` makes the system prompt for the tools on offer.
+/// Puts a session together.
 pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> AgentSession {
     let time: Arc<dyn TimeEffect> = Arc::new(TokioTime::new(now_ms));
     let session = Arc::clone(&plan.opened.session);

@@ -1,5 +1,5 @@
 //! Manual drive: every effect, and every item of a response, waits under a name until
-//! it is released, made to fail, or dropped.
+//! it is released, made to fail (a wait cannot fail and is over instead), or dropped.
 //!
 //! A dropped effect neither happens nor returns; the run is then dropped too, which is
 //! what a crash at that boundary looks like. Reading the clock is never parked.
