@@ -13,7 +13,7 @@ use fluzo_policy::Access;
 use fluzo_tools::{BashTool, SpillPolicy, ToolEnv, ToolLimits};
 use serde_json::{Value, json};
 
-use crate::support::{call, call_in, plain_env, text, text_of};
+use crate::support::{alone, call, call_in, peak_memory, plain_env, text, text_of};
 
 type Outcome = Result<ToolOutput, ToolError>;
 
@@ -468,34 +468,9 @@ async fn limits_are_those_handed_in() {
     assert_eq!(text_of(&outcome), "7\n8\n9\n\n[Showing lines 7-9 of 9]");
 }
 
-/// Peak resident memory of this process in KiB.
-fn peak_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    line.unwrap()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap()
-}
-
-/// Other tests use memory too, so this one runs itself again in a process of its own.
 #[tokio::test]
 async fn a_flood_of_300_mb_needs_little_memory_and_a_bounded_file() {
-    const ALONE: &str = "FLUZO_TEST_FLOOD_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let name = "bash::a_flood_of_300_mb_needs_little_memory_and_a_bounded_file";
-        let run = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--nocapture"])
-            .env(ALONE, "1")
-            .output()
-            .unwrap();
-        let shown = String::from_utf8_lossy(&run.stdout);
-        assert!(
-            run.status.success() && shown.contains("1 passed"),
-            "{run:?}"
-        );
+    if !alone("bash::a_flood_of_300_mb_needs_little_memory_and_a_bounded_file") {
         return;
     }
     let dir = folder();

@@ -114,3 +114,35 @@ pub fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     }
     dir
 }
+
+/// Whether this is a process of the test `name` alone. Else runs the test in one and
+/// checks that it passes: other tests use memory too.
+pub fn alone(name: &str) -> bool {
+    const ALONE: &str = "FLUZO_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&run.stdout);
+    assert!(
+        run.status.success() && shown.contains("1 passed"),
+        "{run:?}"
+    );
+    false
+}
+
+/// Most memory this process has held, in KiB.
+pub fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    line.unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
