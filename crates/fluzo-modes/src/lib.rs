@@ -1,6 +1,6 @@
 //! Front ends without a terminal interface: print, JSON and RPC.
 //!
-//! A mode knows a session only as an [`Endpoint`](fluzo_protocol::Endpoint) and gets
+//! A mode knows a session only as an [`Endpoint`] and gets
 //! its streams handed in.
 
 mod json;
