@@ -4,12 +4,14 @@ use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use fluzo_llm::BoxFuture;
-use fluzo_protocol::{Event, EventSink, MergingQueue, PiWriter};
+use fluzo_protocol::{Event, EventSink, MergingQueue, PiWriter, Waiting};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// Takes events and lines and writes them in order, one line each.
 ///
-/// While the reader is behind, deltas of one block are merged; nothing else is lost.
+/// While the reader is behind, events that say more of the same thing are merged;
+/// nothing else is lost.
 /// When the reader is gone, the rest is dropped and [`EventPump::is_closed`] says so.
 /// Dropped without [`EventPump::finish`], it waits for nobody: what the reader has not
 /// taken by then may be lost.
@@ -22,36 +24,41 @@ pub struct EventPump {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    closing: Notify,
     on_close: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 #[derive(Default)]
 struct State {
     queue: MergingQueue,
-    lines: std::collections::VecDeque<Line>,
     finished: bool,
     closed: bool,
 }
 
-/// What stands in the order of writing.
-enum Line {
-    /// The next event of the queue.
-    Events,
-    /// A line that is no event.
-    Text(String),
-}
-
 impl EventPump {
-    /// Starts writing to `out`, on a thread of the tokio runtime that this must be called
-    /// in. `on_close` is called once if the reader goes away.
+    /// Starts writing to `out` in pi's JSON form, on a thread of the tokio runtime that
+    /// this must be called in. `on_close` is called once if the reader goes away.
     pub fn start(
         out: impl Write + Send + 'static,
+        on_close: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let mut writer = PiWriter::default();
+        // A value that has no JSON form cannot come out of JSON; the event is left out.
+        let form = move |event: &Event| writer.line(event).ok().map(|line| line + "\n");
+        Self::with_form(out, form, on_close)
+    }
+
+    /// Like [`EventPump::start`], with another form: the text that shows an event, line
+    /// end included, or nothing.
+    pub fn with_form(
+        out: impl Write + Send + 'static,
+        form: impl FnMut(&Event) -> Option<String> + Send + 'static,
         on_close: impl FnOnce() + Send + 'static,
     ) -> Self {
         let shared = Arc::new(Shared::default());
         *lock(&shared.on_close) = Some(Box::new(on_close));
         let theirs = Arc::clone(&shared);
-        let writer = tokio::task::spawn_blocking(move || theirs.write_all(out));
+        let writer = tokio::task::spawn_blocking(move || theirs.write_all(out, form));
         Self {
             shared,
             writer: Some(writer),
@@ -67,7 +74,7 @@ impl EventPump {
     pub fn line(&self, text: String) {
         self.shared.change(|state| {
             if !state.closed {
-                state.lines.push_back(Line::Text(text));
+                state.queue.push_line(text);
             }
         });
     }
@@ -75,6 +82,14 @@ impl EventPump {
     /// Whether the reader is gone.
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
+    }
+
+    /// Waits until the reader is gone.
+    pub async fn closed(&self) {
+        let gone = self.shared.closing.notified();
+        if !self.is_closed() {
+            gone.await;
+        }
     }
 
     /// Waits until everything is written, however long the reader takes. False when the
@@ -109,47 +124,31 @@ impl Shared {
 
     fn push(&self, event: Event) {
         self.change(|state| {
-            if state.closed {
-                return;
+            if !state.closed {
+                state.queue.push(event);
             }
-            // Lines that are no events keep their place: merging never crosses one.
-            if !matches!(state.lines.back(), Some(Line::Events)) {
-                state.lines.push_back(Line::Events);
-            }
-            state.queue.push(event);
         });
     }
 
-    fn write_all(&self, mut out: impl Write) {
-        let mut writer = PiWriter::default();
+    fn write_all(&self, mut out: impl Write, mut form: impl FnMut(&Event) -> Option<String>) {
         while let Some(next) = self.next() {
-            let line = match next {
-                Next::Event(event) => writer.line(&event),
-                Next::Text(text) => Ok(text),
+            let text = match next {
+                Waiting::Event(event) => form(&event),
+                Waiting::Line(line) => Some(line + "\n"),
             };
-            // A value that has no JSON form cannot come out of JSON; the event is left out.
-            let Ok(mut line) = line else { continue };
-            line.push('\n');
-            let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+            let Some(text) = text else { continue };
+            let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             if written.is_err() {
                 return self.close();
             }
         }
     }
 
-    fn next(&self) -> Option<Next> {
+    fn next(&self) -> Option<Waiting> {
         let mut state = lock(&self.state);
         loop {
-            match state.lines.front() {
-                Some(Line::Events) => match state.queue.pop() {
-                    Some(event) => return Some(Next::Event(event)),
-                    None => drop(state.lines.pop_front()),
-                },
-                Some(Line::Text(_)) => {
-                    if let Some(Line::Text(text)) = state.lines.pop_front() {
-                        return Some(Next::Text(text));
-                    }
-                }
+            match state.queue.pop() {
+                Some(next) => return Some(next),
                 None if state.finished => return None,
                 None => {
                     state = self
@@ -165,19 +164,14 @@ impl Shared {
         {
             let mut state = lock(&self.state);
             state.closed = true;
-            state.lines.clear();
             state.queue = MergingQueue::default();
         }
         let on_close = lock(&self.on_close).take();
         if let Some(on_close) = on_close {
             on_close();
         }
+        self.closing.notify_waiters();
     }
-}
-
-enum Next {
-    Event(Event),
-    Text(String),
 }
 
 struct Sink(Arc<Shared>);

@@ -13,6 +13,6 @@ mod writer;
 pub use command::{Command, QueueBehavior, Response};
 pub use endpoint::{Endpoint, EventSink, Prompt, RunReport, Submitted};
 pub use event::Event;
-pub use queue::MergingQueue;
+pub use queue::{MergingQueue, Waiting};
 pub use snapshot::Snapshot;
 pub use writer::PiWriter;

@@ -154,6 +154,25 @@ impl Write for Sheet {
     }
 }
 
+/// A reader that takes nothing before it is told to.
+pub struct Stopped {
+    pub wait: Option<std::sync::mpsc::Receiver<()>>,
+    pub sheet: Sheet,
+}
+
+impl Write for Stopped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(wait) = self.wait.take() {
+            wait.recv().unwrap();
+        }
+        self.sheet.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A reader that is gone.
 pub struct Gone;
 

@@ -1,9 +1,10 @@
 //! JSON mode.
 
-use fluzo_llm::StopReason;
-use fluzo_modes::json;
+use fluzo_llm::{Content, StopReason, ToolOutput};
+use fluzo_modes::{EventPump, json};
+use fluzo_protocol::{Event, MergingQueue};
 
-use crate::endpoint::{Act, Gone, Played, Sheet, block_on, prompts};
+use crate::endpoint::{Act, Gone, Played, Sheet, Stopped, block_on, prompts};
 
 fn check(acts: &[Act], code: i32, names: &[&str], err: &str) {
     let endpoint = Played::new(acts.iter().cloned());
@@ -44,4 +45,50 @@ fn a_reader_that_is_gone_aborts_the_run() {
         block_on(json(endpoint, prompts(&["x"]), Gone, &mut Sheet::default())),
         1
     );
+}
+
+/// A reader that has stopped, and what reaches it once it goes on.
+#[test]
+fn behind_a_stopped_reader_updates_of_one_call_are_one_and_lines_keep_their_place() {
+    let sheet = Sheet::default();
+    let (gate, wait) = std::sync::mpsc::channel();
+    let out = Stopped {
+        wait: Some(wait),
+        sheet: sheet.clone(),
+    };
+    let whole = block_on(async {
+        let pump = EventPump::start(out, || {});
+        let sink = pump.sink();
+        for n in 0..1000 {
+            sink.on_event(&update(&n.to_string())).await;
+        }
+        pump.line("{\"type\":\"answer\"}".into());
+        sink.on_event(&Event::TurnStart).await;
+        gate.send(()).unwrap();
+        pump.finish().await
+    });
+    assert!(whole);
+    let text = sheet.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() <= MergingQueue::BEHIND + 4, "{}", lines.len());
+    let [.., last, answer, turn] = lines[..] else {
+        panic!("{text}")
+    };
+    assert!(last.contains("999"), "{last}");
+    assert_eq!(
+        (answer, turn),
+        (r#"{"type":"answer"}"#, r#"{"type":"turn_start"}"#)
+    );
+}
+
+fn update(text: &str) -> Event {
+    Event::ToolExecutionUpdate {
+        call_id: "c1".into(),
+        tool_name: "bash".into(),
+        args: Default::default(),
+        partial: ToolOutput {
+            content: vec![Content::text(text)],
+            ..ToolOutput::default()
+        },
+    }
 }
