@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use fluzo_agent::{Agent, Input, RunContext, RunEnd, RunSpec, TimeEffect, ToolSet};
-use fluzo_llm::{BoxFuture, Content, Credentials, Message, Model, ThinkingLevel};
+use fluzo_llm::{BoxFuture, Content, Credentials, ImageContent, Message, Model, ThinkingLevel};
 use fluzo_protocol::{
     Command, Endpoint, EventSink, Prompt, QueueBehavior, RunReport, Snapshot, Submitted,
 };
@@ -17,6 +17,11 @@ use serde_json::{Value, json};
 use crate::broadcast::Broadcast;
 use crate::claim::{Claim, Claims};
 use crate::{OpenedSession, interrupted, notices};
+
+/// Why a prompt is refused during a run.
+const BUSY: &str = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
+/// Why a message is refused that says nothing.
+const EMPTY: &str = "the message is empty";
 
 /// What a session is made of.
 pub struct SessionParts {
@@ -101,6 +106,11 @@ impl AgentSession {
         self.0.abort();
     }
 
+    /// Waits until no prompt is accepted or running.
+    pub async fn idle(&self) {
+        self.0.claims.free().await;
+    }
+
     /// The session behind it.
     pub fn session(&self) -> &Arc<Session> {
         &self.0.parts.opened.session
@@ -118,20 +128,15 @@ impl Inner {
         if self.ending.load(Ordering::SeqCst) {
             return Err("the session is ending".to_owned());
         }
-        let message = user_message(&prompt.text, prompt.images, self.parts.time.now_ms());
+        let message = user_message(&prompt.text, prompt.images, self.parts.time.now_ms())?;
         if self.busy() {
-            let queue = prompt
-                .queue
-                .ok_or_else(|| fluzo_agent::StartError::Busy.to_string())?;
+            let queue = prompt.queue.ok_or_else(|| BUSY.to_owned())?;
             self.enqueue(queue, message).await;
             return Ok(Submitted::Queued);
         }
         // From here to the end of its run the session belongs to this prompt, also before
         // the run is polled for the first time.
-        let claim = self
-            .claims
-            .take()
-            .ok_or_else(|| fluzo_agent::StartError::Busy.to_string())?;
+        let claim = self.claims.take().ok_or_else(|| BUSY.to_owned())?;
         let key = self.parts.credentials.resolve(&self.parts.model).await;
         key.map_err(|error| key_help(&error))?;
         self.begin()
@@ -224,13 +229,16 @@ impl Inner {
         let now = self.parts.time.now_ms();
         match command {
             Command::Steer { message, images } => {
-                self.enqueue(QueueBehavior::Steer, user_message(&message, images, now))
+                self.enqueue(QueueBehavior::Steer, user_message(&message, images, now)?)
                     .await;
                 Ok(None)
             }
             Command::FollowUp { message, images } => {
-                self.enqueue(QueueBehavior::FollowUp, user_message(&message, images, now))
-                    .await;
+                self.enqueue(
+                    QueueBehavior::FollowUp,
+                    user_message(&message, images, now)?,
+                )
+                .await;
                 Ok(None)
             }
             Command::Abort => {
@@ -258,10 +266,13 @@ impl Inner {
     fn snapshot(&self) -> Snapshot {
         let queued = self.parts.agent.queued();
         let state = self.parts.agent.state();
+        let mut model = (*self.parts.model).clone();
+        // Their values may be secrets.
+        model.headers.clear();
         Snapshot {
-            model: Some((*self.parts.model).clone()),
+            model: Some(model),
             thinking_level: self.parts.thinking.as_str().to_owned(),
-            is_streaming: state.read(|state| state.is_streaming),
+            is_streaming: self.busy(),
             is_compacting: false,
             steering_mode: self.parts.queue_modes.0.clone(),
             follow_up_mode: self.parts.queue_modes.1.clone(),
@@ -272,6 +283,7 @@ impl Inner {
                 .path()
                 .map(|path| path.to_string_lossy().into_owned()),
             session_id: self.parts.opened.session.header().id,
+            auto_compaction_enabled: false,
             message_count: self.context().len(),
             pending_message_count: queued.steering.len() + queued.follow_up.len(),
             phase: state.phase().as_str().to_owned(),
@@ -295,10 +307,15 @@ impl Inner {
     }
 }
 
-fn user_message(text: &str, images: Vec<Content>, now: i64) -> Arc<Message> {
-    let mut blocks = vec![Content::text(text)];
-    blocks.extend(images);
-    Arc::new(Message::user_blocks(blocks, now))
+/// A message of text and images. Providers refuse empty text, so there is no block of it.
+fn user_message(text: &str, images: Vec<ImageContent>, now: i64) -> Result<Arc<Message>, String> {
+    let said = !text.trim().is_empty();
+    if !said && images.is_empty() {
+        return Err(EMPTY.to_owned());
+    }
+    let mut blocks: Vec<Content> = said.then(|| Content::text(text)).into_iter().collect();
+    blocks.extend(images.into_iter().map(Content::Image));
+    Ok(Arc::new(Message::user_blocks(blocks, now)))
 }
 
 fn key_help(error: &fluzo_llm::CredentialError) -> String {

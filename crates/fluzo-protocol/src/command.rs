@@ -1,7 +1,8 @@
 //! Commands of a front end and the answers to them.
 
-use fluzo_llm::Content;
-use serde::Deserialize;
+use fluzo_llm::{Content, ImageContent};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 /// What a front end may ask for. The JSON form is pi's RPC.
@@ -14,8 +15,8 @@ pub enum Command {
         /// The text.
         message: String,
         /// Images that go with it.
-        #[serde(default)]
-        images: Vec<Content>,
+        #[serde(default, deserialize_with = "image_blocks")]
+        images: Vec<ImageContent>,
         /// Which queue takes it during a run; without one it is refused then.
         #[serde(default)]
         streaming_behavior: Option<QueueBehavior>,
@@ -25,16 +26,16 @@ pub enum Command {
         /// The text.
         message: String,
         /// Images that go with it.
-        #[serde(default)]
-        images: Vec<Content>,
+        #[serde(default, deserialize_with = "image_blocks")]
+        images: Vec<ImageContent>,
     },
     /// Queues a message to be taken in when the run would end.
     FollowUp {
         /// The text.
         message: String,
         /// Images that go with it.
-        #[serde(default)]
-        images: Vec<Content>,
+        #[serde(default, deserialize_with = "image_blocks")]
+        images: Vec<ImageContent>,
     },
     /// Aborts the run, or the wait before a further attempt.
     Abort,
@@ -44,6 +45,21 @@ pub enum Command {
     GetState,
     /// Asks for the messages of the session.
     GetMessages,
+}
+
+fn image_blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ImageContent>, D::Error> {
+    let blocks = Vec::<Content>::deserialize(deserializer)?;
+    let image = |block| match block {
+        Content::Image(image)
+            if !image.data.is_empty() && image.mime_type.starts_with("image/") =>
+        {
+            Ok(image)
+        }
+        _ => Err(D::Error::custom(
+            "`images` must be image blocks: {\"type\": \"image\", \"data\": BASE64, \"mimeType\": \"image/…\"}",
+        )),
+    };
+    blocks.into_iter().map(image).collect()
 }
 
 /// Which queue takes a prompt during a run.
@@ -132,6 +148,41 @@ mod tests {
         for (json, name) in rows {
             let command: Command = serde_json::from_str(json).unwrap();
             assert_eq!(command.name(), name);
+        }
+    }
+
+    #[test]
+    fn images_are_image_blocks() {
+        let rows = [
+            (
+                r#"{"type":"image","data":"iVBOR","mimeType":"image/png"}"#,
+                true,
+            ),
+            (
+                r#"{"type":"image","data":"","mimeType":"image/png"}"#,
+                false,
+            ),
+            (
+                r#"{"type":"image","data":"iVBOR","mimeType":"text/html"}"#,
+                false,
+            ),
+            (r#"{"type":"image","data":"iVBOR"}"#, false),
+            (r#"{"type":"text","text":"x"}"#, false),
+            (
+                r#"{"type":"toolCall","id":"c","name":"bash","arguments":{}}"#,
+                false,
+            ),
+            (r#""x""#, false),
+        ];
+        for (block, ok) in rows {
+            for name in ["prompt", "steer", "follow_up"] {
+                let json = format!(r#"{{"type":"{name}","message":"x","images":[{block}]}}"#);
+                let command = serde_json::from_str::<Command>(&json);
+                assert_eq!(command.is_ok(), ok, "{json}");
+                if let Err(error) = command {
+                    assert!(error.to_string().starts_with("`images` must be"), "{error}");
+                }
+            }
         }
     }
 

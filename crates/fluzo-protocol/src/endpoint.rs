@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{BoxFuture, Content, Message};
+use fluzo_llm::{BoxFuture, ImageContent, Message};
 use serde_json::Value;
 
 use crate::{Command, Event, QueueBehavior};
@@ -44,7 +44,7 @@ pub struct Prompt {
     /// The text.
     pub text: String,
     /// Images that go with it.
-    pub images: Vec<Content>,
+    pub images: Vec<ImageContent>,
     /// Which queue takes it during a run; without one it is refused then.
     pub queue: Option<QueueBehavior>,
 }

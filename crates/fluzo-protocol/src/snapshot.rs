@@ -8,12 +8,13 @@ use fluzo_llm::Model;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
-    /// The model in use.
+    /// The model in use, without its headers, whose values may be secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// The thinking level.
     pub thinking_level: String,
-    /// Whether a run is active.
+    /// Whether a prompt without a queue would be refused: one is accepted or running, or
+    /// a further attempt is waited for.
     pub is_streaming: bool,
     /// Whether a compaction is active.
     pub is_compacting: bool,
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub session_file: Option<String>,
     /// The session's id.
     pub session_id: String,
+    /// Whether a session that grows too large is compacted by itself.
+    pub auto_compaction_enabled: bool,
     /// Number of messages in the context.
     pub message_count: usize,
     /// Number of messages in the queues.

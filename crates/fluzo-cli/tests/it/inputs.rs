@@ -1,5 +1,7 @@
 //! What the first prompt is made of: standard input, files and messages.
 
+use std::path::Path;
+
 use fluzo_sim::Reply;
 use serde_json::json;
 
@@ -47,6 +49,19 @@ fn piped_input_alone_is_a_prompt() {
 }
 
 #[test]
+fn messages_that_say_nothing_are_passed_over() {
+    let simulator = simulator(scenario().step(Reply::text("1")).step(Reply::text("2")));
+    let stage = Stage::with_fake(&simulator);
+    let ran = stage.pi(&["-p", "one", "", "  ", "two"]);
+    ran.is(0, "2\n", "");
+    assert_eq!(users(&simulator, 1), [text_block("one"), text_block("two")]);
+    let nothing = stage.pi(&["-p", "", " "]);
+    assert_eq!(nothing.code(), 1);
+    assert!(nothing.err().contains("no message was given"));
+    approve(simulator);
+}
+
+#[test]
 fn files_that_cannot_be_read() {
     let stage = Stage::new().set("OPENAI_API_KEY", "k");
     let missing = stage.project().join("no.txt");
@@ -65,6 +80,43 @@ fn files_that_cannot_be_read() {
         "",
         "Error: @file arguments are not supported in RPC mode\n",
     );
+    assert!(stage.sessions().is_empty());
+}
+
+#[test]
+fn what_is_no_text_or_too_large_is_refused_by_name() {
+    let stage = Stage::new().set("OPENAI_API_KEY", "k");
+    let binary = stage.write("project/b.bin", b"\x7fELF\0rest");
+    let large = stage.write("project/large.txt", vec![b'x'; (10 << 20) + 1]);
+    let rows = [
+        (
+            "@b.bin",
+            format!("Error: file `{}` is binary", binary.display()),
+        ),
+        (
+            "@large.txt",
+            format!(
+                "Error: file `{}` is too large: 10485761 bytes",
+                large.display()
+            ),
+        ),
+        (
+            "@/dev/zero",
+            "Error: file `/dev/zero` is too large: more than 10485760 bytes".to_owned(),
+        ),
+    ];
+    for (argument, text) in rows {
+        let ran = stage.pi(&["-p", argument, "x"]);
+        assert_eq!((ran.code(), ran.out().as_str()), (1, ""), "{argument}");
+        assert!(ran.err().starts_with(&text), "{}", ran.err());
+        assert!(ran.err().contains("\nhint: "), "{}", ran.err());
+    }
+    let mut command = stage.command_of(Path::new(env!("CARGO_BIN_EXE_fluzo")), &["pi", "-p"]);
+    let input = std::fs::File::open(&large).unwrap();
+    let ran = Ran(command.stdin(input).output().unwrap());
+    assert_eq!((ran.code(), ran.out().as_str()), (1, ""));
+    let text = "Error: standard input is too large: more than 10485760 bytes";
+    assert!(ran.err().starts_with(text), "{}", ran.err());
     assert!(stage.sessions().is_empty());
 }
 

@@ -67,6 +67,7 @@ fn the_state_of_a_new_session() {
     let data = &answer["data"];
     let expected = json!({
         "thinkingLevel": "off", "isStreaming": false, "isCompacting": false,
+        "autoCompactionEnabled": false,
         "steeringMode": "one-at-a-time", "followUpMode": "one-at-a-time",
         "messageCount": 0, "pendingMessageCount": 0, "phase": "idle", "backgroundProcesses": [],
     });
@@ -164,13 +165,12 @@ fn during_a_run_prompts_are_refused_or_queued() {
     live.command(&json!({"id": "no", "type": "prompt", "message": "B"}));
     let refused = live.until(|line| line["id"] == "no");
     let refused = refused.last().unwrap();
-    assert_eq!(refused["success"], false);
-    assert!(
-        refused["error"]
-            .as_str()
-            .unwrap()
-            .starts_with("Agent is already processing"),
-        "{refused}"
+    assert_eq!(
+        *refused,
+        json!({
+            "id": "no", "type": "response", "command": "prompt", "success": false,
+            "error": "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.",
+        })
     );
     live.until(|line| line["type"] == "message_update");
     live.command(&json!({"type": "get_state"}));
@@ -197,6 +197,50 @@ fn during_a_run_prompts_are_refused_or_queued() {
         users(&simulator, 2),
         [text_block("A"), text_block("S"), text_block("F")]
     );
+    assert_eq!(live.end().0, 0);
+    approve(simulator);
+}
+
+/// The endpoint refuses a text block without text.
+#[test]
+fn a_message_that_says_nothing_is_refused_and_an_image_may_stand_alone() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let arguments = ["pi", "--mode", "rpc", "--model", "eyes"];
+    let mut live = Live::start(stage.command(&arguments), Stdio::piped());
+    for command in ["prompt", "steer", "follow_up"] {
+        live.command(&json!({"type": command, "message": " "}));
+        assert_eq!(live.answer(command)["error"], "the message is empty");
+        live.command(&json!({"type": command, "message": "x", "images": [{"type": "text"}]}));
+        let error = live.answer(command)["error"].to_string();
+        assert!(error.contains("must be image blocks"), "{error}");
+    }
+    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    live.command(&json!({"type": "prompt", "message": "", "images": [image]}));
+    live.until(is_end);
+    let content = users(&simulator, 0);
+    let blocks = content[0].as_array().unwrap();
+    assert_eq!((content.len(), blocks.len()), (1, 1), "{content:?}");
+    assert_eq!(blocks[0]["type"], "image_url");
+    assert_eq!(live.end().0, 0);
+    approve(simulator);
+}
+
+/// Right after its acceptance, and without a header's value.
+#[test]
+fn the_state_says_busy_when_a_prompt_would_be_refused_and_keeps_secrets() {
+    let mut script = scenario().step(Reply::head_only());
+    script.expect.steps_may_remain = true;
+    let simulator = simulator(script);
+    let stage = Stage::new();
+    let mut provider = fake(&simulator.base_url());
+    provider["models"][0]["headers"] = json!({"X-Token": "planted-secret"});
+    stage.models(&json!({"providers": {"fake": provider}}));
+    let mut live = begin(&stage);
+    live.send("{\"type\":\"prompt\",\"message\":\"A\"}\n{\"type\":\"get_state\"}\n");
+    let state = live.answer("get_state");
+    assert_eq!(state["data"]["isStreaming"], true);
+    assert!(!state.to_string().contains("planted-secret"), "{state}");
     assert_eq!(live.end().0, 0);
     approve(simulator);
 }

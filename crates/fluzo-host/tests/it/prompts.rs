@@ -76,7 +76,7 @@ fn during_a_run_a_prompt_needs_a_queue_and_the_queue_is_shown() {
         ..Prompt::default()
     };
     let refused = poll_to_end(life.session.prompt(prompt(None)));
-    assert!(refused.is_err_and(|error| error.starts_with("Agent is already processing a prompt")));
+    assert!(refused.is_err_and(|error| error.starts_with("Agent is already processing. Specify")));
     let queued = poll_to_end(life.session.prompt(prompt(Some(QueueBehavior::FollowUp)))).unwrap();
     assert!(matches!(queued, Submitted::Queued));
     assert_eq!(life.session.snapshot().pending_message_count, 1);
@@ -91,6 +91,18 @@ fn during_a_run_a_prompt_needs_a_queue_and_the_queue_is_shown() {
     assert_eq!(updates, 2, "when it came in and when it was taken");
     assert_eq!(life.world.model.requests().len(), 3);
     assert_eq!(life.session.snapshot().phase, "idle");
+}
+
+/// The place is taken before the run is polled for the first time.
+#[test]
+fn a_session_is_busy_from_the_acceptance_of_a_prompt() {
+    let place = Place::new(Kind::Memory);
+    let mut life = Life::begin(&place, Setup::new([text(["ok"])]));
+    assert!(!life.session.snapshot().is_streaming);
+    life.prompt("go");
+    assert!(life.session.snapshot().is_streaming);
+    life.finish();
+    assert!(!life.session.snapshot().is_streaming);
 }
 
 #[test]
