@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fluzo_agent::NoHooks;
 use fluzo_host::{
@@ -27,6 +28,8 @@ use crate::{help, inputs};
 
 const SUCCESS: i32 = 0;
 const FAILURE: i32 = 1;
+/// How long the reader has for what is left to write once a signal has ended the run.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// Runs `fluzo pi` with `arguments` and returns the exit code.
 pub(crate) fn run(surroundings: &Surroundings, arguments: &[String]) -> i32 {
@@ -442,9 +445,15 @@ async fn with_signals(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Promp
     session.shut_down();
     // A mode that takes no input has no use for it.
     let _ = stop.send(());
+    // The run settles as long as it takes; a reader that stands still is not waited for.
+    let unread = async {
+        session.idle().await;
+        tokio::time::sleep(LAST_OUTPUT).await;
+    };
     // A second signal ends the wait for the run to settle.
     tokio::select! {
         _ = &mut work => {}
+        () = unread => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
         _ = hangup.recv() => {}

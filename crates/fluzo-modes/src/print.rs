@@ -1,13 +1,13 @@
 //! Print mode: the text of the last response on standard output, and nothing else there.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fluzo_llm::{BoxFuture, Content, Message, StreamEvent};
-use fluzo_protocol::{Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
+use fluzo_llm::{Content, Message, StreamEvent};
+use fluzo_protocol::{Endpoint, Event, Prompt, RunReport, Submitted};
 use fluzo_stdx::sanitize::terminal_text;
 
-use crate::{FAILURE, SUCCESS, failure, tell_notices};
+use crate::{EventPump, FAILURE, SUCCESS, failure, tell_notices};
 
 /// Where the text goes.
 pub struct PrintOutput<W> {
@@ -19,99 +19,82 @@ pub struct PrintOutput<W> {
 
 /// Runs `prompts` one after the other and prints the text of the last response.
 ///
-/// Returns the exit code: 1 when a prompt could not start or its run failed.
+/// Returns the exit code: 1 when a prompt could not start, its run failed, or the reader
+/// went away. Waits for a slow reader at the end; dropping the future gives the rest up.
 pub async fn print<W: Write + Send + 'static>(
     endpoint: Arc<dyn Endpoint>,
     prompts: Vec<Prompt>,
     output: PrintOutput<W>,
     err: &mut (dyn Write + Send),
 ) -> i32 {
-    let out = Arc::new(Mutex::new(output.out));
+    let aborter = Arc::clone(&endpoint);
+    let pump = EventPump::with_form(output.out, live_text, move || aborter.abort());
     if output.is_terminal {
-        endpoint.subscribe(Arc::new(Live {
-            out: Arc::clone(&out),
-            abort: Arc::downgrade(&endpoint),
-        }));
+        endpoint.subscribe(pump.sink());
     }
     tell_notices(&*endpoint, err);
+    let code = match run_all(&*endpoint, prompts, err, &pump).await {
+        Ok(last) => finish(last.as_ref(), &pump, output.is_terminal, err),
+        Err(code) => code,
+    };
+    if pump.finish().await { code } else { FAILURE }
+}
+
+/// The last report; `Err` is the exit code when a prompt could not start.
+async fn run_all(
+    endpoint: &dyn Endpoint,
+    prompts: Vec<Prompt>,
+    err: &mut (dyn Write + Send),
+    pump: &EventPump,
+) -> Result<Option<RunReport>, i32> {
     let mut last = None;
     for prompt in prompts {
+        if pump.is_closed() {
+            return Err(FAILURE);
+        }
         match endpoint.prompt(prompt).await {
             Ok(Submitted::Run(run)) => last = Some(run.await),
             Ok(Submitted::Queued) => {}
             Err(error) => {
                 let _ = writeln!(err, "Error: {error}");
-                return FAILURE;
+                return Err(FAILURE);
             }
         }
-        tell_notices(&*endpoint, err);
+        tell_notices(endpoint, err);
     }
-    let Some(report) = last else { return SUCCESS };
-    finish(&report, &out, output.is_terminal, err)
+    Ok(last)
 }
 
 fn finish(
-    report: &RunReport,
-    out: &Mutex<impl Write>,
+    report: Option<&RunReport>,
+    pump: &EventPump,
     live: bool,
     err: &mut (dyn Write + Send),
 ) -> i32 {
+    let Some(report) = report else { return SUCCESS };
     if let Some(text) = failure(report) {
         let _ = writeln!(err, "{}", terminal_text(&text));
         return FAILURE;
     }
-    if live {
-        return SUCCESS;
-    }
-    let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-    let message = report.last.as_deref().and_then(Message::as_assistant);
-    let texts = message
-        .into_iter()
-        .flat_map(|m| &m.content)
-        .filter_map(Content::as_text);
-    for text in texts {
-        if writeln!(out, "{text}").is_err() {
-            return FAILURE;
+    if !live {
+        let message = report.last.as_deref().and_then(Message::as_assistant);
+        let blocks = message.into_iter().flat_map(|message| &message.content);
+        for text in blocks.filter_map(Content::as_text) {
+            pump.line(text.to_owned());
         }
     }
-    if out.flush().is_err() {
-        FAILURE
-    } else {
-        SUCCESS
-    }
+    SUCCESS
 }
 
-/// Shows text as it arrives.
-struct Live<W> {
-    out: Arc<Mutex<W>>,
-    abort: std::sync::Weak<dyn Endpoint>,
-}
-
-impl<W: Write + Send> Live<W> {
-    fn show(&self, text: &str) {
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        if written.is_err()
-            && let Some(endpoint) = self.abort.upgrade()
-        {
-            endpoint.abort();
-        }
-    }
-}
-
-impl<W: Write + Send + 'static> EventSink for Live<W> {
-    fn on_event<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, ()> {
-        match event {
-            Event::MessageUpdate {
-                delta: StreamEvent::TextDelta { delta, .. },
-            } => {
-                self.show(&terminal_text(delta));
-            }
-            Event::MessageUpdate {
-                delta: StreamEvent::TextEnd { .. },
-            } => self.show("\n"),
-            _ => {}
-        }
-        Box::pin(std::future::ready(()))
+/// What of an event a terminal shows.
+fn live_text(event: &Event) -> Option<String> {
+    match event {
+        Event::MessageUpdate {
+            delta: StreamEvent::TextDelta { delta, .. },
+        } => Some(terminal_text(delta)),
+        Event::MessageUpdate {
+            delta: StreamEvent::TextEnd { .. },
+        } => Some("\n".to_owned()),
+        _ => None,
     }
 }

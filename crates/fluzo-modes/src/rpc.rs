@@ -11,10 +11,11 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use crate::{EventPump, SUCCESS, tell_notices};
+use crate::{EventPump, FAILURE, SUCCESS, tell_notices};
 
-/// Serves commands from `input` until it ends, then aborts what runs and returns the
-/// exit code. Lines end with LF; nothing else separates them.
+/// Serves commands from `input` until it ends or nobody reads `out`, then aborts what
+/// runs and returns the exit code: 1 when the reader went away. Lines end with LF;
+/// nothing else separates them.
 pub async fn rpc(
     endpoint: Arc<dyn Endpoint>,
     input: impl AsyncBufRead + Unpin,
@@ -31,8 +32,11 @@ pub async fn rpc(
         work: FuturesUnordered::new(),
     };
     server.serve(input, err).await;
-    server.pump.finish().await;
-    SUCCESS
+    if server.pump.finish().await {
+        SUCCESS
+    } else {
+        FAILURE
+    }
 }
 
 /// Something a command has set going; it may have an answer at its end.
@@ -49,6 +53,8 @@ impl Server {
         let mut line = Vec::new();
         loop {
             tokio::select! {
+                // Nobody would see what a further command does.
+                () = self.pump.closed() => break,
                 read = input.read_until(b'\n', &mut line) => {
                     let ended = !matches!(read, Ok(n) if n > 0);
                     // `read_until` continues a line after a cancelled read, so it is only whole here;

@@ -78,6 +78,29 @@ fn an_rpc_server_that_waits_for_commands_ends_on_a_signal() {
     approve(simulator);
 }
 
+/// More than a pipe holds, and a reader that takes the first of it and then stands still.
+#[test]
+fn a_reader_that_stands_still_does_not_hold_the_end() {
+    let text = "many words\n".repeat(20_000);
+    for (arguments, signal, code) in [
+        (&["-p", "hi"][..], "TERM", 143),
+        (&["--mode", "json", "hi"], "INT", 130),
+    ] {
+        let simulator = simulator(scenario().step(Reply::text(&text)));
+        let stage = Stage::with_fake(&simulator);
+        let command = stage.command(&[&["pi"], arguments].concat());
+        let mut live = Live::start(command, Stdio::null());
+        if arguments[0] == "-p" {
+            live.first_byte();
+        } else {
+            live.until(|line| line["type"] == "message_update");
+        }
+        live.signal(signal);
+        assert_eq!(live.end_unread(), code, "{arguments:?}");
+        approve(simulator);
+    }
+}
+
 #[test]
 fn an_interrupted_session_goes_on() {
     let expect = RequestExpectation {

@@ -336,6 +336,17 @@ impl Live {
         self.child
     }
 
+    /// Waits for the first byte of standard output.
+    pub fn first_byte(&mut self) {
+        let mut byte = [0];
+        self.lines.get_mut().read_exact(&mut byte).unwrap();
+    }
+
+    /// Waits for the end without reading on; returns the exit code.
+    pub fn end_unread(mut self) -> i32 {
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+
     /// Waits for the end; returns exit code (or minus the signal), the rest of standard
     /// output and standard error.
     pub fn end(mut self) -> (i32, Vec<Value>, String) {

@@ -20,6 +20,8 @@ pub enum Act {
     Refused(&'static str),
     /// It ends when it is aborted.
     UntilAborted,
+    /// This text, and then it ends when it is aborted.
+    SaysUntilAborted(&'static str),
 }
 
 /// Plays one act for each prompt.
@@ -85,16 +87,21 @@ impl Endpoint for Played {
     fn prompt(&self, prompt: Prompt) -> BoxFuture<'_, Result<Submitted, String>> {
         self.prompts.lock().unwrap().push(prompt.text);
         let act = self.acts.lock().unwrap().pop_front().unwrap();
-        let (texts, end) = match act {
-            Act::Refused(text) => return Box::pin(std::future::ready(Err(text.to_owned()))),
-            Act::Says(texts) => (texts, message(texts, StopReason::Stop, None)),
-            Act::Fails(ref stop, error) => (&[][..], message(&[], stop.clone(), error)),
+        let (texts, end) = match &act {
+            Act::Refused(text) => return Box::pin(std::future::ready(Err((*text).to_owned()))),
+            Act::Says(texts) => (*texts, message(texts, StopReason::Stop, None)),
+            Act::Fails(stop, error) => (&[][..], message(&[], stop.clone(), *error)),
             Act::UntilAborted => (&[][..], message(&[], StopReason::Aborted, None)),
+            Act::SaysUntilAborted(text) => (
+                std::slice::from_ref(text),
+                message(&[text], StopReason::Aborted, None),
+            ),
         };
         let end = Arc::new(end);
         let events = events(texts, &end);
         let sinks = Arc::clone(&self.sinks);
-        let wait = matches!(act, Act::UntilAborted).then(|| Arc::clone(&self.aborted));
+        let wait = matches!(act, Act::UntilAborted | Act::SaysUntilAborted(_))
+            .then(|| Arc::clone(&self.aborted));
         let run = async move {
             let sinks = sinks.lock().unwrap().clone();
             for event in &events {

@@ -3,7 +3,7 @@
 use fluzo_llm::StopReason;
 use fluzo_modes::{PrintOutput, print};
 
-use crate::endpoint::{Act, Gone, Played, Sheet, block_on, prompts};
+use crate::endpoint::{Act, Gone, Played, Sheet, Stopped, block_on, prompts};
 
 const WARNING: &str = "Warning: careful\n";
 
@@ -72,4 +72,48 @@ fn a_reader_that_is_gone_is_a_failure() {
         )),
         1
     );
+}
+
+#[test]
+fn without_a_reader_no_further_prompt_is_asked_in_a_terminal() {
+    let output = PrintOutput {
+        out: Gone,
+        is_terminal: true,
+    };
+    let endpoint = Played::new([Act::SaysUntilAborted("a"), Act::Says(&["never"])]);
+    let served = std::sync::Arc::clone(&endpoint);
+    let code = block_on(print(
+        served,
+        prompts(&["x", "y"]),
+        output,
+        &mut Sheet::default(),
+    ));
+    assert_eq!(code, 1);
+    assert_eq!(*endpoint.prompts.lock().unwrap(), ["x"]);
+}
+
+/// The run ends while the reader stands still: nothing of it waits for the reader.
+#[test]
+fn a_reader_that_stands_still_does_not_hold_a_run() {
+    for is_terminal in [true, false] {
+        let sheet = Sheet::default();
+        let (gate, wait) = std::sync::mpsc::channel();
+        let out = Stopped {
+            wait: Some(wait),
+            sheet: sheet.clone(),
+        };
+        let endpoint = Played::new([Act::Says(&["a"]), Act::Says(&["b"])]);
+        let served = std::sync::Arc::clone(&endpoint);
+        let output = PrintOutput { out, is_terminal };
+        let mut errors = Sheet::default();
+        let code = block_on(async {
+            let mut work = std::pin::pin!(print(served, prompts(&["x", "y"]), output, &mut errors));
+            assert!(futures_util::poll!(work.as_mut()).is_pending());
+            assert_eq!(endpoint.prompts.lock().unwrap().len(), 2);
+            gate.send(()).unwrap();
+            work.await
+        });
+        let text = if is_terminal { "a\nb\n" } else { "b\n" };
+        assert_eq!((code, sheet.text().as_str()), (0, text));
+    }
 }

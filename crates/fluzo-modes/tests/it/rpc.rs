@@ -3,7 +3,7 @@
 use fluzo_modes::rpc;
 use tokio::io::{AsyncWriteExt, BufReader};
 
-use crate::endpoint::{Act, Played, Sheet, block_on};
+use crate::endpoint::{Act, Gone, Played, Sheet, block_on};
 
 /// Serves `pieces`, one write each, to the end of input; returns the lines.
 fn serve(acts: impl IntoIterator<Item = Act>, pieces: &[&str]) -> Vec<String> {
@@ -66,4 +66,22 @@ fn bytes_that_are_no_text_are_answered() {
         lines[0].starts_with(r#"{"type":"response","command":"parse","success":false"#),
         "{lines:?}"
     );
+}
+
+/// Input stays open: what ends the mode is that nobody reads.
+#[test]
+fn without_a_reader_no_further_command_is_taken() {
+    let endpoint = Played::new([Act::UntilAborted, Act::Says(&["never"])]);
+    let code = block_on(async {
+        let (mut ours, theirs) = tokio::io::duplex(1024);
+        let line = b"{\"type\":\"prompt\",\"message\":\"x\"}\n";
+        ours.write_all(line).await.unwrap();
+        let mut errors = Sheet::default();
+        let served = std::sync::Arc::clone(&endpoint);
+        let code = rpc(served, BufReader::new(theirs), Gone, &mut errors).await;
+        assert!(ours.write_all(line).await.is_err(), "the input is let go");
+        code
+    });
+    assert_eq!(code, 1);
+    assert_eq!(*endpoint.prompts.lock().unwrap(), ["x"]);
 }
