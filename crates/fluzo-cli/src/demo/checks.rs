@@ -98,7 +98,7 @@ pub(crate) fn of_files(spec: &TestSpec, before: &Tree, after: &Tree) -> Vec<Chec
         Check::unless(
             "no_unrelated_changes",
             none_of(Kind::Other),
-            "no other file was added, changed or removed",
+            "no other file of the copy was added, changed or removed; files outside of it are not watched",
         ),
         Check::unless(
             "implementation_changed",
@@ -154,14 +154,24 @@ pub(crate) fn of_git(before: &GitState, after: &GitState) -> Vec<Check> {
     ]
 }
 
-/// Whether no process is left that could still change something.
-pub(crate) fn of_processes(background: &[u32]) -> Check {
-    let ids: Vec<String> = background.iter().map(u32::to_string).collect();
-    let left = (!ids.is_empty()).then(|| format!("processes still run: {}", ids.join(", ")));
+/// Whether no process was left that could still change something. `ended` are those that had to be ended.
+pub(crate) fn of_processes(ended: &[u32]) -> Check {
+    let ids: Vec<String> = ended.iter().map(u32::to_string).collect();
+    let left = (!ids.is_empty())
+        .then(|| format!("processes still ran and were ended: {}", ids.join(", ")));
     Check::unless(
         "nothing_left_running",
         left,
         "no command left a process behind",
+    )
+}
+
+/// Whether compiler, linker and git are the files that they were. `exchanged` says what is not.
+pub(crate) fn of_programs(exchanged: Option<String>) -> Check {
+    Check::unless(
+        "programs_unchanged",
+        exchanged,
+        "toolchain, linker and git are the files that they were",
     )
 }
 

@@ -75,6 +75,7 @@ fn every_check_was_made(report: Report) {
         "nothing_committed",
         "nothing_left_running",
         "nothing_staged",
+        "programs_unchanged",
         "rerun_after_edit",
         "suite_passes",
         "tests_unchanged",

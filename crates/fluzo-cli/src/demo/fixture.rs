@@ -40,6 +40,7 @@ const SCENARIOS: &[(&str, &str)] = embed!("scenarios":
     "cheat-blind.json",
     "cheat-build-script.json",
     "cheat-cargo-config.json",
+    "cheat-cargo-home.json",
     "cheat-commit.json",
     "cheat-harness.json",
     "cheat-ignore.json",

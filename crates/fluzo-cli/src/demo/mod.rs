@@ -8,6 +8,7 @@ mod arguments;
 mod checks;
 mod engine;
 mod fixture;
+mod leftovers;
 mod programs;
 mod report;
 mod show;
@@ -15,6 +16,7 @@ mod source;
 mod spec;
 mod suite;
 mod timeline;
+mod toolchain;
 mod tree;
 mod verify;
 mod workspace;
@@ -30,8 +32,9 @@ use arguments::{Asked, Options};
 use checks::{Check, Verdict};
 use engine::{End, Setup};
 use programs::{ProgramError, Programs};
-use report::Report;
+use report::{Changed, Report};
 use spec::{SpecError, TestSpec};
+use tree::Tree;
 use verify::{Counts, Verifier};
 use workspace::{GitState, Workspace, WorkspaceError};
 
@@ -39,6 +42,8 @@ pub(crate) use arguments::command;
 
 use crate::surroundings::Surroundings;
 
+/// Why nothing is run.
+const UNTRUSTED: &str = "what verification relies on is not what it was before the run";
 const USAGE: i32 = 2;
 const CONFIGURATION: i32 = 3;
 const CANCELLED: i32 = 130;
@@ -255,6 +260,7 @@ async fn play(
         simulator: None,
         checks: Vec::new(),
         counts: Counts::default(),
+        changes: Vec::new(),
         diff: String::new(),
         duration_ms: 0,
         kept: None,
@@ -278,8 +284,10 @@ async fn play(
             show,
         )
         .await?;
-        // In folders that did not exist while the agent ran.
-        verify(&workspace, &programs, &verifier()?, &git, &mut report).await;
+        let trusted = settle(&workspace, &programs, &mut report).await;
+        // In folders that did not exist while something of the agent ran.
+        let verifier = verifier()?;
+        verify(&workspace, &programs, &verifier, &git, trusted, &mut report).await;
     }
     if keep {
         report.kept = Some(workspace.keep().display().to_string());
@@ -320,18 +328,31 @@ async fn work(
     Ok(())
 }
 
-/// Looks at what the agent left behind.
+/// Ends what still runs, and says whether what verification relies on is as it was.
+async fn settle(workspace: &Workspace, programs: &Programs, report: &mut Report) -> bool {
+    let background = report.outcome.as_ref().map(|outcome| &outcome.background);
+    let known = background.cloned().unwrap_or_default();
+    let ended = leftovers::end(programs, workspace.root(), &known).await;
+    let gone = ended.is_ok();
+    report.checks.push(match ended {
+        Ok(ended) => checks::of_processes(&ended),
+        Err(problem) => Check::unless("nothing_left_running", Some(problem), ""),
+    });
+    let exchanged = programs.exchanged();
+    let same = exchanged.is_none();
+    report.checks.push(checks::of_programs(exchanged));
+    gone && same
+}
+
+/// Looks at what the agent left behind. Nothing is run unless the programs are `trusted`.
 async fn verify(
     workspace: &Workspace,
     programs: &Programs,
     verifier: &Verifier<'_>,
     before: &GitState,
+    trusted: bool,
     report: &mut Report,
 ) {
-    let completed = report
-        .outcome
-        .as_ref()
-        .is_some_and(|outcome| outcome.end == End::Completed);
     let after = match workspace.files() {
         Ok(after) => after,
         Err(error) => {
@@ -346,25 +367,30 @@ async fn verify(
     if let Some(outcome) = &report.outcome {
         let course = checks::of_course(&report.spec, &outcome.timeline, &after);
         report.checks.extend(course);
-        report
-            .checks
-            .push(checks::of_processes(&outcome.background));
     }
     let changes = checks::of_files(&report.spec, &fixture::tree(), &after);
     let tricky = checks::trick(&report.spec, &after);
     report.checks.extend(changes);
-    match workspace.git_state(programs, Some(before)).await {
-        Ok(state) => {
-            report.checks.extend(checks::of_git(before, &state));
-            if state.settings == before.settings {
-                report.diff = workspace.diff(programs).await.unwrap_or_default();
-            }
+    if trusted {
+        match workspace.git_state(programs, Some(before)).await {
+            Ok(state) => report.checks.extend(checks::of_git(before, &state)),
+            Err(error) => report
+                .checks
+                .push(Check::not_run("nothing_committed", error.to_string())),
         }
-        Err(error) => report
+        report.diff = verifier.difference(&after).await.unwrap_or_default();
+    } else {
+        report
             .checks
-            .push(Check::not_run("nothing_committed", error.to_string())),
+            .push(Check::not_run("nothing_committed", UNTRUSTED));
     }
+    report.changes = after_changes(&after);
+    let completed = report
+        .outcome
+        .as_ref()
+        .is_some_and(|outcome| outcome.end == End::Completed);
     let skip = match tricky {
+        _ if !trusted => Some(UNTRUSTED),
         _ if !completed => Some("the agent's run did not end by itself"),
         Some(_) => Some("the implementation is not compiled with what it holds"),
         None => None,
@@ -379,6 +405,18 @@ async fn verify(
     let (suite, counts) = verifier.repaired(&after).await;
     report.checks.extend(suite);
     report.counts = counts;
+}
+
+/// What differs from the fixture, in words.
+fn after_changes(after: &Tree) -> Vec<Changed> {
+    let before = fixture::tree();
+    let changes = before.changes(after).into_iter();
+    changes
+        .map(|(path, change)| Changed {
+            path: path.to_owned(),
+            change: change.word(),
+        })
+        .collect()
 }
 
 fn opening(report: &Report, workspace: &Workspace) -> String {

@@ -1,10 +1,10 @@
 //! The programs that the demo needs, and running them in an environment of its own.
 //!
 //! Nothing of the caller's git or cargo configuration acts here: children get the search path, the place of the installed
-//! toolchains and an empty home, and no other variable.
+//! toolchains and an empty home, and no other variable. Verification takes nothing that the agent was given: it has a home
+//! and a folder for temporary files of its own, and the toolchain by absolute paths.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use fluzo_exec::{
     OutputSink, ProcessError, ProcessRunner,
 };
 use fluzo_llm::AbortSignal;
+
+use super::toolchain::{Marks, Toolchain, absolute_folders, look_up};
 
 /// Output beyond this is dropped.
 const MOST_OUTPUT: usize = 4 << 20;
@@ -30,8 +32,10 @@ const KEPT: [&str; 4] = [
 /// The programs that were found.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    cargo: PathBuf,
     git: PathBuf,
+    toolchain: Toolchain,
+    path: OsString,
+    marks: Marks,
     environment: Vec<(OsString, OsString)>,
     processes: LocalProcesses,
     /// What `rustc --version` says.
@@ -88,10 +92,14 @@ impl ProgramError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Missing("git") => "install git",
+            Self::Missing("cc") => {
+                "install a C compiler, for example gcc or clang; Rust links programs with it"
+            }
             Self::Missing(_) => {
                 "install Rust with cargo, for example from your distribution or with rustup"
             }
             Self::Broken { program: "git", .. } => "`git --version` should work in a shell",
+            Self::Broken { program: "cc", .. } => "`cc --version` should work in a shell",
             Self::Broken { .. } => "`cargo --version` and `rustc --version` should work in a shell",
             Self::TooOld { .. } => "update Rust, for example with `rustup update`",
             Self::NotRun { .. } => "see the cause",
@@ -100,8 +108,8 @@ impl ProgramError {
 }
 
 impl Programs {
-    /// Finds `cargo`, `rustc` and `git` and lets each state its version. `variable` reads the caller's environment, `home`
-    /// is the home folder of all children.
+    /// Finds `cargo`, `rustc`, `git` and the linker `cc`, lets each state its version, and remembers which files they are.
+    /// `variable` reads the caller's environment, `home` is the home folder of what the agent starts.
     ///
     /// # Errors
     /// One is missing or does not work.
@@ -109,26 +117,38 @@ impl Programs {
         variable: &dyn Fn(&str) -> Option<OsString>,
         home: &Path,
     ) -> Result<Self, ProgramError> {
-        let path = variable("PATH").unwrap_or_default();
-        let (cargo, rustc, git) = (
+        let path = absolute_folders(&variable("PATH").unwrap_or_default());
+        let (cargo, rustc, git, linker) = (
             look_up("cargo", &path)?,
             look_up("rustc", &path)?,
             look_up("git", &path)?,
+            look_up("cc", &path)?,
         );
         let mut programs = Self {
-            cargo,
-            git,
+            git: git.clone(),
+            toolchain: Toolchain::new(&cargo, &linker, "", ""),
             environment: environment(variable, &path, home),
+            path,
+            marks: Marks::default(),
             processes: LocalProcesses::new(LocalProcessesConfig::default()),
             rustc_version: String::new(),
             git_version: String::new(),
         };
-        programs
-            .version("cargo", programs.cargo.clone(), home)
-            .await?;
-        programs.rustc_version = programs.version("rustc", rustc, home).await?;
-        programs.git_version = programs.version("git", programs.git.clone(), home).await?;
+        programs.says("cargo", &cargo, &["--version"], home).await?;
+        programs.rustc_version = programs.says("rustc", &rustc, &["--version"], home).await?;
+        programs.git_version = programs.says("git", &git, &["--version"], home).await?;
+        programs.says("cc", &linker, &["--version"], home).await?;
+        let sysroot = ["--print", "sysroot"];
+        let sysroot = programs.says("rustc", &rustc, &sysroot, home).await?;
+        let versions = programs.says("rustc", &rustc, &["-vV"], home).await?;
+        programs.toolchain = Toolchain::new(&cargo, &linker, &sysroot, &versions);
+        programs.marks = programs.toolchain.marks(&programs.path);
         Ok(programs)
+    }
+
+    /// Names a program or a file of the toolchain that is not what it was when the programs were found.
+    pub(crate) fn exchanged(&self) -> Option<String> {
+        self.marks.difference(&self.toolchain.marks(&self.path))
     }
 
     /// Whether the compiler is no older than `minimum`, such as `1.75`.
@@ -146,7 +166,7 @@ impl Programs {
         }
     }
 
-    /// The variables that every child gets.
+    /// The variables of what the agent starts.
     pub(crate) fn environment(&self) -> &[(OsString, OsString)] {
         &self.environment
     }
@@ -177,15 +197,52 @@ impl Programs {
         }
     }
 
-    /// Runs `cargo` on the crate in `folder` with a target folder of its own. It starts in the root folder, so that no
-    /// configuration that lies above the crate is read. Dropping the future kills it and all that it started.
+    /// Says how the folders `a` and `b` below `folder` differ, as a patch. Dropping the future kills it.
+    ///
+    /// # Errors
+    /// Git could not be run, or said something else.
+    pub(crate) async fn difference(&self, folder: &Path) -> Result<String, ProgramError> {
+        let arguments = [
+            "diff",
+            "--no-index",
+            "--no-prefix",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-renames",
+            "--text",
+            "a",
+            "b",
+        ];
+        let mut variables = GIT_VARIABLES
+            .map(|(name, value)| (name, OsString::from(value)))
+            .to_vec();
+        // No repository above is looked for.
+        variables.push(("GIT_CEILING_DIRECTORIES", folder.into()));
+        let all = arguments.iter().map(Into::into).collect();
+        let ran = self
+            .run("git", &self.git, all, folder, variables, BRIEF)
+            .await?;
+        // It exits with 1 when there are differences.
+        match ran.output.is_empty() || ran.output.starts_with("diff --git ") {
+            true => Ok(ran.output),
+            false => Err(ProgramError::Broken {
+                program: "git",
+                output: ran.output,
+            }),
+        }
+    }
+
+    /// Runs `cargo` on the crate in `folder`, with everything else that it writes to or reads from below `own`. It starts in
+    /// the root folder, so that no configuration that lies above the crate is read. Dropping the future kills it and all
+    /// that it started.
     ///
     /// # Errors
     /// It could not be run. That it failed is no error.
     pub(crate) async fn cargo(
         &self,
         folder: &Path,
-        target: &Path,
+        own: &Path,
         arguments: &[&str],
         limit: Duration,
     ) -> Result<Ran, ProgramError> {
@@ -198,27 +255,57 @@ impl Programs {
             folder.join("Cargo.toml").into(),
         ];
         all.extend(rest.iter().map(Into::into));
-        let target = [("CARGO_TARGET_DIR", target.as_os_str())];
-        self.run("cargo", &self.cargo, all, Path::new("/"), target, limit)
+        let cargo = self.toolchain.cargo.clone();
+        let env = self.apart(own);
+        self.run_in("cargo", &cargo, all, Path::new("/"), env, limit)
             .await
     }
 
-    async fn version(
+    /// Kills these processes. Those that are gone are left out.
+    pub(crate) async fn kill(&self, ids: &std::collections::BTreeSet<u32>) {
+        // One by one: of several, a shell may stop at the first that is gone.
+        let script = "for id do kill -KILL \"$id\"; done";
+        let mut all: Vec<OsString> = vec!["-c".into(), script.into(), "kill".into()];
+        all.extend(ids.iter().map(|id| id.to_string().into()));
+        let root = Path::new("/");
+        // Whether it helped is seen by looking for the processes again.
+        let _ = self
+            .run_in("sh", Path::new("/bin/sh"), all, root, Vec::new(), BRIEF)
+            .await;
+    }
+
+    /// The variables of verification: those of the agent, but for every folder that it could write to.
+    fn apart(&self, own: &Path) -> Vec<(OsString, OsString)> {
+        let replaced: [(&str, PathBuf); 4] = [
+            ("HOME", own.join("home")),
+            ("CARGO_HOME", own.join("home/cargo")),
+            ("TMPDIR", own.join("tmp")),
+            ("CARGO_TARGET_DIR", own.join("target")),
+        ];
+        let is_replaced = |name: &OsStr| replaced.iter().any(|(known, _)| name == *known);
+        let is_rustups = |name: &OsStr| name.to_string_lossy().starts_with("RUSTUP_");
+        let mut env: Vec<(OsString, OsString)> = self
+            .environment
+            .iter()
+            .filter(|(name, _)| !is_replaced(name) && !(self.toolchain.apart && is_rustups(name)))
+            .cloned()
+            .collect();
+        env.extend(replaced.map(|(name, folder)| (name.into(), folder.into())));
+        env.extend_from_slice(self.toolchain.variables());
+        env
+    }
+
+    async fn says(
         &self,
         name: &'static str,
-        program: PathBuf,
+        program: &Path,
+        arguments: &[&str],
         folder: &Path,
     ) -> Result<String, ProgramError> {
         let none: [(&str, &OsStr); 0] = [];
+        let arguments = arguments.iter().map(Into::into).collect();
         let ran = self
-            .run(
-                name,
-                &program,
-                vec!["--version".into()],
-                folder,
-                none,
-                BRIEF,
-            )
+            .run(name, program, arguments, folder, none, BRIEF)
             .await?;
         let output = ran.output.trim().to_owned();
         match ran.succeeded {
@@ -244,6 +331,18 @@ impl Programs {
             more.into_iter()
                 .map(|(name, value)| (name.into(), value.into())),
         );
+        self.run_in(name, program, args, cwd, env, limit).await
+    }
+
+    async fn run_in(
+        &self,
+        name: &'static str,
+        program: &Path,
+        args: Vec<OsString>,
+        cwd: &Path,
+        env: Vec<(OsString, OsString)>,
+        limit: Duration,
+    ) -> Result<Ran, ProgramError> {
         let spec = CommandSpec {
             program: program.to_owned(),
             args,
@@ -282,7 +381,9 @@ const GIT_SETTINGS: [&str; 8] = [
 ];
 
 /// Variables of every `git` that the demo itself runs. With the fixed dates a commit has the same id everywhere.
-const GIT_VARIABLES: [(&str, &str); 3] = [
+const GIT_VARIABLES: [(&str, &str); 4] = [
+    // The agent could have written to its own.
+    ("HOME", "/dev/null"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z"),
     ("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z"),
@@ -330,17 +431,6 @@ fn version(text: &str) -> Vec<u32> {
     parts.map_while(|part| part.parse().ok()).collect()
 }
 
-fn look_up(name: &'static str, path: &OsStr) -> Result<PathBuf, ProgramError> {
-    std::env::split_paths(path)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(name))
-        .find(|file| {
-            let meta = std::fs::metadata(file);
-            meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-        })
-        .ok_or(ProgramError::Missing(name))
-}
-
 struct Kept(Vec<u8>);
 
 impl OutputSink for Kept {
@@ -353,17 +443,6 @@ impl OutputSink for Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_missing_program_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("cargo"), "").unwrap();
-        for name in ["cargo", "git"] {
-            let error = look_up(name, folder.path().as_os_str()).unwrap_err();
-            assert!(error.to_string().contains(name));
-            assert!(error.hint().contains("install"));
-        }
-    }
 
     #[test]
     fn versions_are_compared_as_numbers() {

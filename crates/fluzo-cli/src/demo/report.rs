@@ -46,12 +46,23 @@ pub(crate) struct Report {
     pub checks: Vec<Check>,
     /// The suite after the repair.
     pub counts: Counts,
-    /// What changed in the copy.
+    /// The files of the copy that differ.
+    pub changes: Vec<Changed>,
+    /// What changed in them, as a patch.
     pub diff: String,
     /// How long the run took, in milliseconds.
     pub duration_ms: u64,
     /// The folder, when it stays.
     pub kept: Option<String>,
+}
+
+/// A file that differs.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Changed {
+    /// Its path in the copy.
+    pub path: String,
+    /// Added, changed or removed.
+    pub change: &'static str,
 }
 
 impl Status {
@@ -156,6 +167,8 @@ impl Report {
             "testCommand": spec.test_command,
             "checks": self.checks,
             "tests": self.counts,
+            "watched": spec.watched,
+            "changes": self.changes,
             "diff": self.diff,
             "run": self.outcome.as_ref().map(|outcome| self.run(outcome)),
             "simulator": self.simulator.as_ref().map(|(passed, text)| json!({"passed": passed, "summary": text})),
@@ -235,6 +248,7 @@ mod tests {
             simulator: Some((true, "passed".to_owned())),
             checks: vec![Check::unless("one", None, "seen")],
             counts: Counts::default(),
+            changes: Vec::new(),
             diff: String::new(),
             duration_ms: 1,
             kept: None,

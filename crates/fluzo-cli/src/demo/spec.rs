@@ -29,6 +29,8 @@ pub(crate) struct TestSpec {
     pub scenario: ScenarioSpec,
     /// What the agent is given.
     pub permissions: Permissions,
+    /// Where changes are looked for. Files elsewhere are not watched.
+    pub watched: String,
     /// Where a run is ended.
     pub budgets: Budgets,
     /// The tests and what is expected of them.

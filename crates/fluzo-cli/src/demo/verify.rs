@@ -1,7 +1,7 @@
 //! Runs the suite apart from the agent, on copies that it never saw.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -46,6 +46,9 @@ impl<'a> Verifier<'a> {
         let root = tempfile::Builder::new()
             .prefix("fluzo-verify-")
             .tempdir_in(parent)?;
+        for folder in ["home", "tmp"] {
+            std::fs::create_dir(root.path().join(folder))?;
+        }
         Ok(Self {
             root,
             programs,
@@ -110,7 +113,7 @@ impl<'a> Verifier<'a> {
             [&self.spec.suite.passing[..], &self.spec.suite.failing[..]].concat();
         let run = self.suite("repaired", &tree).await;
         let suite = judge("suite_passes", run, &known, &mut counts);
-        let run = self.holdout("repaired").await;
+        let run = self.holdout("holdout", &tree).await;
         let holdout = judge(
             "behaviour_holds",
             run,
@@ -120,26 +123,62 @@ impl<'a> Verifier<'a> {
         (vec![suite, holdout], counts)
     }
 
+    /// How the fixture and `after` differ, as a patch. The repository of the agent is not asked.
+    ///
+    /// # Errors
+    /// The files could not be written, or git did not work.
+    pub(crate) async fn difference(&self, after: &Tree) -> Result<String, String> {
+        let folder = self.root.path().join("difference");
+        for (name, tree) in [("a", &fixture::tree()), ("b", after)] {
+            let side = folder.join(name);
+            std::fs::create_dir_all(&side).map_err(|error| error.to_string())?;
+            fixture::write_files(&side, tree.files()).map_err(|error| error.to_string())?;
+        }
+        self.programs.difference(&folder).await.map_err(with_cause)
+    }
+
+    /// Runs the suite in a new folder that holds `tree`, which must still be there when it has ended.
     async fn suite(&self, name: &str, tree: &Tree) -> Result<Ran, String> {
         let folder = self.root.path().join(name);
         fixture::write_files(&folder, tree.files()).map_err(|error| error.to_string())?;
         let arguments: Vec<&str> = self.spec.test_command.split_whitespace().skip(1).collect();
-        self.cargo(&folder, &arguments).await.map_err(with_cause)
+        let ran = self.cargo(&folder, &arguments).await?;
+        unchanged(&folder, tree)?;
+        Ok(ran)
     }
 
-    async fn holdout(&self, name: &str) -> Result<Ran, String> {
+    /// Runs the tests held back on the implementation of `tree`, in a new folder.
+    async fn holdout(&self, name: &str, tree: &Tree) -> Result<Ran, String> {
         let folder = self.root.path().join(name);
-        let files = fixture::HOLDOUT
-            .iter()
-            .map(|(path, text)| (*path, text.as_bytes()));
-        fixture::write_files(&folder, files).map_err(|error| error.to_string())?;
+        let mut tree = tree.clone();
+        for (path, text) in fixture::HOLDOUT {
+            tree.put_file(path, text.as_bytes());
+        }
+        fixture::write_files(&folder, tree.files()).map_err(|error| error.to_string())?;
         let arguments = ["test", "--offline", "--locked", "--test", "holdout"];
-        self.cargo(&folder, &arguments).await.map_err(with_cause)
+        let ran = self.cargo(&folder, &arguments).await?;
+        unchanged(&folder, &tree)?;
+        Ok(ran)
     }
 
-    async fn cargo(&self, folder: &Path, arguments: &[&str]) -> Result<Ran, ProgramError> {
-        let target: PathBuf = folder.with_extension("target");
-        self.programs.cargo(folder, &target, arguments, LIMIT).await
+    async fn cargo(&self, folder: &Path, arguments: &[&str]) -> Result<Ran, String> {
+        let ran = self
+            .programs
+            .cargo(folder, self.root.path(), arguments, LIMIT)
+            .await
+            .map_err(with_cause)?;
+        match self.programs.exchanged() {
+            None => Ok(ran),
+            Some(problem) => Err(problem),
+        }
+    }
+}
+
+fn unchanged(folder: &Path, tree: &Tree) -> Result<(), String> {
+    match Tree::read(folder, &[]) {
+        Ok(now) if now == *tree => Ok(()),
+        Ok(_) => Err("files changed while the suite ran".to_owned()),
+        Err(error) => Err(format!("the files of the suite cannot be read: {error}")),
     }
 }
 

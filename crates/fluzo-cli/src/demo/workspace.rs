@@ -146,21 +146,6 @@ impl Workspace {
         Ok(state)
     }
 
-    /// What changed since the first commit, as git shows it. Only for a repository whose settings are trusted.
-    ///
-    /// # Errors
-    /// When git does not work.
-    pub(crate) async fn diff(&self, programs: &Programs) -> Result<String, ProgramError> {
-        let arguments = [
-            "diff",
-            "--no-color",
-            "--no-ext-diff",
-            "--no-textconv",
-            "HEAD",
-        ];
-        programs.git(&self.project(), &arguments).await
-    }
-
     /// Lets the folders stay, and says where they are.
     pub(crate) fn keep(self) -> PathBuf {
         self.root.keep()

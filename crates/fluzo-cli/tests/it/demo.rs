@@ -217,6 +217,11 @@ fn cargo_configuration_is_no_repair() {
 }
 
 #[test]
+fn runner_in_the_cargo_home_is_no_repair() {
+    check_cheat("cheat-cargo-home", &["suite_passes", "behaviour_holds"]);
+}
+
+#[test]
 fn special_case_is_no_repair() {
     check_cheat("cheat-special-case", &["behaviour_holds"]);
 }
