@@ -95,7 +95,10 @@ fn named(
             let store = JsonlStore::create(&path, header, Vec::new(), Arc::clone(ids));
             Ok(Arc::new(store.map_err(|error| with_causes(&error))?))
         }
-        Found::Here(path) => Ok(open(&path, ids)?),
+        Found::Here(path) => {
+            say_which(argument, &path, places);
+            Ok(open(&path, ids)?)
+        }
         Found::Elsewhere { path, cwd } => Err(Refusal::Plain(format!(
             "Session found in different project: {cwd}\nhint: run in that folder, or name the file: --session {}",
             path.display()
@@ -103,6 +106,25 @@ fn named(
         Found::Nothing => Err(Refusal::Plain(format!(
             "No session found matching '{argument}'"
         ))),
+    }
+}
+
+/// Says which session is opened when `argument` is the beginning of several ids.
+fn say_which(argument: &str, chosen: &Path, places: &Places<'_>) {
+    let chosen_id = locate::header(chosen).map(|header| header.id);
+    if chosen_id.as_deref() == Some(argument) {
+        return;
+    }
+    let listed = locate::list(&places.folder).unwrap_or_default();
+    let matches = listed
+        .iter()
+        .filter(|session| session.header.id.starts_with(argument))
+        .count();
+    if matches > 1 {
+        let id = chosen_id.unwrap_or_default();
+        eprintln!(
+            "Warning: '{argument}' begins the ids of {matches} sessions; opening the newest: {id}"
+        );
     }
 }
 

@@ -136,6 +136,33 @@ fn the_beginning_of_an_id_opens_a_session_of_this_project() {
     approve(simulator);
 }
 
+/// Every id of a session made now begins like the one before it.
+#[test]
+fn the_beginning_of_several_ids_opens_the_newest_and_says_so() {
+    let (simulator, stage) = answers(3);
+    stage.pi(&["-p", "one"]).is(0, "answer 1\n", "");
+    stage.pi(&["-p", "two"]).is(0, "answer 2\n", "");
+    let before: Vec<_> = stage.sessions().iter().map(|file| entries(file)).collect();
+    let ran = stage.pi(&["--session", "0", "-p", "again"]);
+    let ids: Vec<&str> = before
+        .iter()
+        .map(|e| e[0]["id"].as_str().unwrap())
+        .collect();
+    assert_eq!((ran.code(), ran.out().as_str()), (0, "answer 3\n"));
+    let grown: Vec<bool> = stage
+        .sessions()
+        .iter()
+        .zip(&before)
+        .map(|(file, before)| entries(file).len() > before.len())
+        .collect();
+    assert_eq!(grown.iter().filter(|grown| **grown).count(), 1);
+    let opened = ids[grown.iter().position(|grown| *grown).unwrap()];
+    let warning =
+        format!("Warning: '0' begins the ids of 2 sessions; opening the newest: {opened}\n");
+    assert_eq!(ran.err(), warning);
+    approve(simulator);
+}
+
 #[test]
 fn a_session_of_another_project_is_named_and_left_alone() {
     let (simulator, stage) = answers(1);
