@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::flags::{Id, Takes, find};
+use fluzo_tools::registry;
+
+use crate::flags::{FLAGS, Flag, Id, Takes, find};
+use crate::{similar, unavailable};
 
 /// Arguments by flag, and what is none.
 #[derive(Debug, Default, PartialEq)]
@@ -22,7 +25,7 @@ impl Typed {
     /// The text for the user when an option is unknown.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut typed = Self::default();
-        let mut unknown = Vec::new();
+        let mut problems = Problems::default();
         let mut rest = arguments.iter().peekable();
         while let Some(argument) = rest.next() {
             if argument == "--" {
@@ -45,7 +48,7 @@ impl Typed {
                 };
                 match value {
                     Some(value) => typed.set(flag.id, value),
-                    None => unknown.push(argument.clone()),
+                    None => problems.without_value(argument),
                 }
             } else if let Some(path) = argument.strip_prefix('@') {
                 typed.files.push(path.to_owned());
@@ -54,16 +57,40 @@ impl Typed {
                     // The value of an option nobody knows is not a message.
                     rest.next_if(|next| is_search(next));
                 }
-                unknown.push(argument.split('=').next().unwrap_or(argument).to_owned());
+                problems.unknown(argument);
             } else {
                 typed.messages.push(argument.clone());
             }
         }
-        match unknown.as_slice() {
-            [] => Ok(typed),
-            [one] => Err(format!("Unknown option: {one}")),
-            several => Err(format!("Unknown options: {}", several.join(", "))),
+        problems.into_result()?;
+        if !typed.has(Id::Help) && !typed.has(Id::Version) {
+            typed.some_tool_is_known()?;
         }
+        Ok(typed)
+    }
+
+    /// A list of tools that do not exist is a mistake and no wish for a run without tools.
+    fn some_tool_is_known(&self) -> Result<(), String> {
+        let names = self.list(Id::Tools).unwrap_or_default();
+        let known = |name: &String| registry::ALL.contains(&name.as_str());
+        if names.is_empty() || names.iter().any(known) {
+            return Ok(());
+        }
+        Err(format!(
+            "no such tools: {}\nhint: the tools are {}; `--no-tools` runs without",
+            names.join(", "),
+            registry::ALL.join(", ")
+        ))
+    }
+
+    /// What is passed over, for the user.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mode = self
+            .value(Id::Mode)
+            .filter(|mode| !["text", "json", "rpc"].contains(mode));
+        mode.map(|mode| format!("unknown mode \"{mode}\" was passed over: text, json or rpc"))
+            .into_iter()
+            .collect()
     }
 
     /// Whether a flag was given.
@@ -99,6 +126,76 @@ impl Typed {
         }
         self.values.entry(id).or_default().push(value);
     }
+}
+
+/// Options that are refused, and how to do better.
+#[derive(Default)]
+struct Problems {
+    unknown: Vec<String>,
+    unavailable: Vec<String>,
+    hints: Vec<String>,
+}
+
+impl Problems {
+    fn without_value(&mut self, argument: &str) {
+        self.unknown.push(argument.to_owned());
+        self.hints.push(format!("`{argument}` needs a value"));
+    }
+
+    fn unknown(&mut self, argument: &str) {
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (argument, None),
+        };
+        if let Some((problem, hint)) = unavailable::option(name) {
+            self.unavailable.push(problem);
+            self.hints.extend(hint.map(str::to_owned));
+            return;
+        }
+        self.unknown.push(name.to_owned());
+        let hint = match (find(name), value) {
+            (Some(flag), Some(value)) => Some(instead_of_equals(flag, name, value)),
+            _ => meant(name),
+        };
+        self.hints.extend(hint);
+    }
+
+    /// The first line is what the reference says.
+    fn into_result(self) -> Result<(), String> {
+        let mut lines = match self.unknown.as_slice() {
+            [] => Vec::new(),
+            [one] => vec![format!("Unknown option: {one}")],
+            several => vec![format!("Unknown options: {}", several.join(", "))],
+        };
+        lines.extend(self.unavailable);
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut hints: Vec<String> = self.hints.iter().map(|h| format!("hint: {h}")).collect();
+        hints.dedup();
+        lines.extend(hints);
+        Err(lines.join("\n"))
+    }
+}
+
+fn instead_of_equals(flag: &Flag, name: &str, value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:,@".contains(c);
+    let value = match flag.takes {
+        Takes::Nothing => return format!("`{name}` takes no value"),
+        // A key must not get into a log by way of an error.
+        Takes::Value(kind) if flag.id == Id::ApiKey || !value.chars().all(plain) => kind,
+        _ if value.is_empty() || !value.chars().all(plain) => "TEXT",
+        _ => value,
+    };
+    format!("write `{name} {value}`")
+}
+
+/// The option that was perhaps meant by `name`.
+fn meant(name: &str) -> Option<String> {
+    let word = name.strip_prefix("--")?;
+    let close = similar::close(word, FLAGS.iter().map(|flag| flag.long));
+    (!word.is_empty() && !close.is_empty())
+        .then(|| format!("did you mean `--{}`?", close.join("`, `--")))
 }
 
 fn is_message(next: &str) -> bool {
@@ -155,10 +252,71 @@ mod tests {
             ("--nope v", "Unknown option: --nope"),
             ("--nope=v", "Unknown option: --nope"),
             ("--a --b", "Unknown options: --a, --b"),
-            ("--model", "Unknown option: --model"),
+            (
+                "--model",
+                "Unknown option: --model\nhint: `--model` needs a value",
+            ),
+            (
+                "--model=fake/m1",
+                "Unknown option: --model\nhint: write `--model fake/m1`",
+            ),
+            (
+                "--api-key=secret",
+                "Unknown option: --api-key\nhint: write `--api-key KEY`",
+            ),
+            (
+                "--no-tools=x",
+                "Unknown option: --no-tools\nhint: `--no-tools` takes no value",
+            ),
+            (
+                "--modle m",
+                "Unknown option: --modle\nhint: did you mean `--mode`, `--model`?",
+            ),
         ];
         for (line, text) in rows {
             assert_eq!(parse(line).unwrap_err(), text, "{line}");
+        }
+    }
+
+    #[test]
+    fn options_of_pi_that_are_missing_are_not_called_unknown() {
+        let missing = |name: &str| format!("`{name}` is not available in this version");
+        let names = [
+            "--fork", "-r", "--models", "--export", "-e", "--skill", "-na",
+        ];
+        for name in names {
+            let text = parse(&format!("{name} v")).unwrap_err();
+            assert!(text.starts_with(&missing(name)), "{text}");
+        }
+        let text = parse("--nope --name=x").unwrap_err();
+        let lines = format!("Unknown option: --nope\n{}", missing("--name"));
+        assert_eq!(text, lines);
+    }
+
+    #[test]
+    fn what_switches_off_what_is_not_there_is_accepted() {
+        for flag in FLAGS.iter().filter(|flag| flag.id == Id::Accepted) {
+            let typed = parse(&format!("--{} hi", flag.long)).unwrap();
+            assert_eq!(typed.messages, ["hi"], "{}", flag.long);
+        }
+        assert!(parse("-ne -ns -np -nc").unwrap().messages.is_empty());
+    }
+
+    #[test]
+    fn a_mode_that_does_not_exist_is_passed_over_with_a_warning() {
+        assert_eq!(parse("--mode xml").unwrap().warnings().len(), 1);
+        for mode in ["text", "json", "rpc"] {
+            let typed = parse(&format!("--mode {mode}")).unwrap();
+            assert!(typed.warnings().is_empty(), "{mode}");
+        }
+    }
+
+    #[test]
+    fn tools_of_which_none_exists_are_refused() {
+        let text = parse("--tools fly,swim hi").unwrap_err();
+        assert!(text.starts_with("no such tools: fly, swim\nhint: the tools are read, bash, "));
+        for line in ["--tools fly,read", "--tools ,", "--tools fly --help", "-nt"] {
+            assert!(parse(line).is_ok(), "{line}");
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Flag {
 /// Names flags in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Id {
+    /// Taken and without effect: what it switches off does not exist.
+    Accepted,
     ApiKey,
     AppendSystemPrompt,
     Approve,
@@ -57,6 +59,7 @@ const MODEL: &str = "Model";
 const SESSION: &str = "Session";
 const PROMPT: &str = "Tools and prompt";
 const OTHER: &str = "Other";
+const ACCEPTED: &str = "Taken as pi takes them, without effect: there is nothing to switch off";
 
 /// All flags, in the order of the help.
 pub(crate) const FLAGS: &[Flag] = &[
@@ -236,7 +239,31 @@ pub(crate) const FLAGS: &[Flag] = &[
         OTHER,
         "Print the version",
     ),
+    accepted(
+        "offline",
+        None,
+        "Nothing but the provider is ever contacted",
+    ),
+    accepted("no-extensions", Some("ne"), "There are no extensions"),
+    accepted("no-skills", Some("ns"), "There are no skills"),
+    accepted(
+        "no-prompt-templates",
+        Some("np"),
+        "There are no prompt templates",
+    ),
+    accepted("no-themes", None, "There are no themes"),
+    accepted(
+        "no-context-files",
+        Some("nc"),
+        "No AGENTS.md or CLAUDE.md is read",
+    ),
+    accepted("no-mcp", None, "There are no MCP servers"),
+    accepted("verbose", None, "There is no start-up text to lengthen"),
 ];
+
+const fn accepted(long: &'static str, short: Option<&'static str>, help: &'static str) -> Flag {
+    flag(Id::Accepted, long, short, Takes::Nothing, ACCEPTED, help)
+}
 
 const fn flag(
     id: Id,

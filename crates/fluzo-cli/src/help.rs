@@ -1,8 +1,9 @@
-//! Help, completions and the man page, made from the table of flags.
+//! Help and completions, made from the table of flags.
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, ValueEnum};
 
 use crate::flags::{FLAGS, Takes};
+use crate::reference;
 
 /// The command line as clap sees it; used for what is printed, not for parsing.
 pub(crate) fn command() -> Command {
@@ -23,6 +24,7 @@ pub(crate) fn command() -> Command {
     Command::new("fluzo")
         .about("A coding agent for the terminal")
         .version(env!("CARGO_PKG_VERSION"))
+        .after_help(reference::text())
         .subcommand(pi)
         .subcommand(crate::demo::command())
         .subcommand(
@@ -35,11 +37,7 @@ pub(crate) fn command() -> Command {
         .subcommand(
             Command::new("completions")
                 .about("Print a completion script")
-                .arg(
-                    Arg::new("shell")
-                        .value_name("SHELL")
-                        .help("bash, elvish, fish, powershell or zsh"),
-                ),
+                .arg(Arg::new("shell").value_name("SHELL").help(shells())),
         )
         .subcommand(Command::new("man").about("Print the man page"))
 }
@@ -65,18 +63,30 @@ fn argument(flag: &crate::flags::Flag) -> Arg {
     }
 }
 
-/// Help of the whole program.
-pub(crate) fn program() -> String {
-    command().render_long_help().to_string()
+/// Help of the command that `words` lead to, of the whole program without words; `None`
+/// when there is no such command.
+pub(crate) fn of(words: &[String]) -> Option<String> {
+    let mut root = command();
+    root.build();
+    let mut command = &mut root;
+    for word in words {
+        command = command.find_subcommand_mut(word)?;
+    }
+    Some(command.render_help().to_string())
 }
 
 /// Help of `fluzo pi`.
 pub(crate) fn pi() -> String {
-    let mut command = command();
-    command
-        .find_subcommand_mut("pi")
-        .map(|pi| pi.render_help().to_string())
-        .unwrap_or_default()
+    of(&["pi".to_owned()]).unwrap_or_default()
+}
+
+/// The shells that there are completions for.
+pub(crate) fn shells() -> String {
+    let names = clap_complete::Shell::value_variants().iter();
+    names
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The completion script for `shell`; `None` for a shell that is not known.
@@ -87,39 +97,49 @@ pub(crate) fn completions(shell: &str) -> Option<Vec<u8>> {
     Some(script)
 }
 
-/// The man page.
-///
-/// # Errors
-///
-/// Never, when written to memory.
-pub(crate) fn man() -> std::io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    let mut root = command();
-    clap_mangen::Man::new(root.clone()).render(&mut page)?;
-    if let Some(pi) = root.find_subcommand_mut("pi") {
-        clap_mangen::Man::new(pi.clone()).render_options_section(&mut page)?;
-    }
-    Ok(page)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_flag_is_in_help_completions_and_man_page() {
-        let (help, man) = (pi(), String::from_utf8(man().unwrap()).unwrap());
+    fn every_flag_is_in_help_and_completions() {
+        let help = pi();
         let completions = String::from_utf8(completions("bash").unwrap()).unwrap();
         for flag in FLAGS {
             let long = format!("--{}", flag.long);
             assert!(help.contains(&long), "{long}");
             assert!(completions.contains(&long), "{long}");
-            assert!(man.contains(&long.replace('-', "\\-")), "{long}");
         }
     }
 
     #[test]
     fn an_unknown_shell_has_no_completions() {
         assert!(completions("tcsh").is_none());
+    }
+
+    #[test]
+    fn every_command_has_help() {
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        for command in command().get_subcommands() {
+            let help = of(&words(command.get_name())).unwrap();
+            let usage = format!("Usage: fluzo {}", command.get_name());
+            assert!(help.contains(&usage), "{help}");
+        }
+        assert!(of(&words("demo bugfix")).unwrap().contains("--scenario"));
+        assert!(of(&words("demo nothing")).is_none());
+    }
+
+    #[test]
+    fn the_short_help_names_codes_files_and_variables() {
+        let help = of(&[]).unwrap();
+        for (_, rows) in reference::SECTIONS {
+            for (name, _) in *rows {
+                assert!(help.contains(name), "{name}: {help}");
+            }
+        }
     }
 }

@@ -20,8 +20,13 @@ mod dispatch;
 mod flags;
 mod help;
 mod inputs;
+mod man;
+mod output;
 mod pi;
+mod reference;
+mod similar;
 mod surroundings;
+mod unavailable;
 mod wiring;
 
 use std::process::ExitCode;

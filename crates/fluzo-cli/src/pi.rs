@@ -1,6 +1,6 @@
 //! `fluzo pi`: the open profile.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,6 @@ use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::wiring::{self, Plan};
 use crate::{help, inputs};
 
-const SUCCESS: i32 = 0;
 const FAILURE: i32 = 1;
 /// How long the reader has for what is left to write once a signal has ended the run.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
@@ -86,6 +85,7 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
     if let Some(search) = typed.value(Id::ListModels) {
         return Ok(list_models(&models, search));
     }
+    warn(typed.warnings().iter());
     let mode = Mode::of(typed, surroundings)?;
     if mode == Mode::Rpc && !typed.files.is_empty() {
         return Err(Refusal::Error(
@@ -551,9 +551,6 @@ fn warn(texts: impl Iterator<Item = impl std::fmt::Display>) {
     texts.for_each(|text| eprintln!("Warning: {text}"));
 }
 
-/// Writes to standard output; a reader that is gone is no failure of ours.
 fn out(text: &str) -> i32 {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    SUCCESS
+    crate::output::write(text.as_bytes())
 }

@@ -128,11 +128,30 @@ fn flags_that_are_refused() {
     let stage = Stage::new();
     stage.models(&json!({"providers": {"fake": fake(&listener.base_url())}}));
     let use_list = "Use --list-models to see available";
-    let rows: [(&[&str], String); 9] = [
+    let rows: [(&[&str], String); 13] = [
         (&["-z"], "Error: Unknown option: -z\n".into()),
         (&["--nope", "v"], "Error: Unknown option: --nope\n".into()),
         (&["--a", "--b"], "Error: Unknown options: --a, --b\n".into()),
-        (&["--model=m1"], "Error: Unknown option: --model\n".into()),
+        (
+            &["--model=m1"],
+            "Error: Unknown option: --model\nhint: write `--model m1`\n".into(),
+        ),
+        (
+            &["-p", "hi", "--model"],
+            "Error: Unknown option: --model\nhint: `--model` needs a value\n".into(),
+        ),
+        (
+            &["--seesion", "x"],
+            "Error: Unknown option: --seesion\nhint: did you mean `--session`?\n".into(),
+        ),
+        (
+            &["--export", "x"],
+            "Error: `--export` is not available in this version\n".into(),
+        ),
+        (
+            &["--tools", "fly", "-p", "hi"],
+            "Error: no such tools: fly\nhint: the tools are read, bash, edit, write, grep, find, ls; `--no-tools` runs without\n".into(),
+        ),
         (
             &["--session", "doesnotexist"],
             "No session found matching 'doesnotexist'\n".into(),
@@ -232,6 +251,78 @@ fn completions_and_the_man_page_are_printed() {
         assert_eq!((ran.code(), ran.err().as_str()), (0, ""), "{arguments:?}");
         assert!(ran.out().contains("session"), "{arguments:?}");
     }
-    let ran = stage.fluzo(&["completions", "tcsh"]);
+    for arguments in [&["completions", "tcsh"][..], &["completions"]] {
+        let ran = stage.fluzo(arguments);
+        assert_eq!((ran.code(), ran.out().as_str()), (2, ""));
+        let shells = "bash, elvish, fish, powershell, zsh\n";
+        assert!(ran.err().ends_with(shells), "{}", ran.err());
+    }
+}
+
+#[test]
+fn flags_that_switch_off_what_is_not_there_change_nothing() {
+    let flags = [
+        "--offline",
+        "-ne",
+        "-ns",
+        "-np",
+        "--no-themes",
+        "-nc",
+        "--verbose",
+    ];
+    let (simulator, _stage, ran) = ok(&flags);
+    ran.is(0, "ok\n", "");
+    approve(simulator);
+}
+
+#[test]
+fn a_mode_that_does_not_exist_runs_as_text_with_a_warning() {
+    let (simulator, _stage, ran) = ok(&["--mode", "xml"]);
+    let warning = "Warning: unknown mode \"xml\" was passed over: text, json or rpc\n";
+    ran.is(0, "ok\n", warning);
+    approve(simulator);
+}
+
+#[test]
+fn each_command_has_help() {
+    let stage = Stage::new();
+    for command in ["pi", "demo", "run", "serve", "completions", "man"] {
+        let usage = format!("Usage: fluzo {command}");
+        let named = stage.fluzo(&["help", command]);
+        let asked = stage.fluzo(&[command, "--help"]);
+        for ran in [&named, &asked] {
+            assert_eq!((ran.code(), ran.err().as_str()), (0, ""), "{command}");
+            assert!(ran.out().contains(&usage), "{}", ran.out());
+        }
+    }
+    let ran = stage.fluzo(&["help", "nothing"]);
     assert_eq!((ran.code(), ran.out().as_str()), (2, ""));
+}
+
+/// A full device is a failure; a reader that is gone is none.
+#[test]
+fn output_that_cannot_be_written() {
+    let stage = Stage::new();
+    let rows: [&[&str]; 5] = [
+        &["--help"],
+        &["--version"],
+        &["man"],
+        &["completions", "bash"],
+        &["pi", "--list-models"],
+    ];
+    for arguments in rows {
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_fluzo"));
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let mut command = stage.command_of(program, arguments);
+        let ran = Ran(command.stdout(full.unwrap()).output().unwrap());
+        assert_eq!(ran.code(), 1, "{arguments:?}");
+        let text = "error: standard output cannot be written: ";
+        assert!(ran.err().starts_with(text), "{}", ran.err());
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = stage.command_of(program, arguments);
+        let ran = Ran(command.stdout(writer).output().unwrap());
+        assert_eq!((ran.code(), ran.err().as_str()), (0, ""), "{arguments:?}");
+    }
 }

@@ -24,7 +24,15 @@ fn governed_commands_refuse_and_say_why() {
 #[test]
 fn commands_that_do_not_exist() {
     let stage = Stage::new();
-    let rows: [(&[&str], &str); 4] = [
+    let rows: [(&[&str], &str); 9] = [
+        (
+            &["-p", "hi"],
+            "`-p` is for `fluzo pi`\nhint: `fluzo pi -p \"MESSAGE\"`",
+        ),
+        (&["--print", "hi"], "hint: `fluzo pi -p \"MESSAGE\"`"),
+        (&["@file"], "hint: `fluzo pi -p \"MESSAGE\"`"),
+        (&["fix the bug"], "hint: `fluzo pi -p \"MESSAGE\"`"),
+        (&["--frobnicate"], "unknown option `--frobnicate`\nhint: "),
         (&[], "the terminal interface is not part of this version"),
         (
             &["frobnicate"],
@@ -44,6 +52,33 @@ fn commands_that_do_not_exist() {
     }
 }
 
+/// As its first argument pi reads these words as subcommands; no model gets to see them.
+#[test]
+fn subcommands_of_pi_are_refused_and_are_no_prompts() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let words = [
+        "install",
+        "remove",
+        "uninstall",
+        "update",
+        "list",
+        "config",
+        "auth",
+        "mcp",
+    ];
+    for word in words {
+        let ran = stage.pi(&[word, "npm:thing"]);
+        assert_eq!((ran.code(), ran.out().as_str()), (2, ""), "{word}");
+        let text = format!("error: `pi {word}` is not available in this version\nhint: ");
+        assert!(ran.err().starts_with(&text), "{}", ran.err());
+    }
+    assert!(stage.sessions().is_empty());
+    stage.pi(&["-p", "install"]).is(0, "ok\n", "");
+    assert_eq!(users(&simulator, 0), [text_block("install")]);
+    approve(simulator);
+}
+
 #[test]
 fn called_as_pi_it_is_fluzo_pi() {
     let simulator = simulator(scenario().step(Reply::text("ok")));
@@ -53,6 +88,7 @@ fn called_as_pi_it_is_fluzo_pi() {
     let run = |arguments: &[&str]| Ran(stage.command_of(&pi, arguments).output().unwrap());
     run(&["-p", "hi"]).is(0, "ok\n", "");
     run(&["--version"]).is(0, &format!("{}\n", env!("CARGO_PKG_VERSION")), "");
+    assert_eq!(run(&["install", "npm:thing"]).code(), 2);
     approve(simulator);
 }
 

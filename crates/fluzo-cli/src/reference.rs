@@ -1,0 +1,90 @@
+//! What the program means by its exit codes and reads from its surroundings. Help, man page
+//! and tests derive from these tables.
+
+/// A name and what it stands for.
+type Row = (&'static str, &'static str);
+
+/// Exit codes, in ascending order.
+pub(crate) const EXIT_STATUS: &[Row] = &[
+    ("0", "done"),
+    ("1", "failed: an option, file, model or answer"),
+    (
+        "2",
+        "wrong use of `fluzo`, or not available in this version",
+    ),
+    ("3", "demo: the scenario or a program it needs is missing"),
+    ("5", "demo: permission denied"),
+    ("6", "demo: budget exhausted"),
+    ("8", "demo: the provider failed"),
+    ("9", "demo: the result was not verified"),
+    ("129", "ended by SIGHUP"),
+    ("130", "interrupted"),
+    ("143", "ended by SIGTERM"),
+];
+
+/// Files of `fluzo pi`.
+pub(crate) const FILES: &[Row] = &[
+    ("~/.pi/agent/settings.json", "settings"),
+    ("~/.pi/agent/models.json", "further models and providers"),
+    (
+        "~/.pi/agent/sessions/",
+        "sessions, a folder for each working folder",
+    ),
+    (
+        ".pi/settings.json",
+        "settings of a project, read when it is trusted",
+    ),
+];
+
+/// Environment variables.
+pub(crate) const ENVIRONMENT: &[Row] = &[
+    ("PI_CODING_AGENT_DIR", "folder instead of ~/.pi/agent"),
+    ("PI_CODING_AGENT_SESSION_DIR", "folder for session files"),
+    ("OPENAI_API_KEY", "key for the provider openai"),
+];
+
+/// All tables with their headings.
+pub(crate) const SECTIONS: &[(&str, &[Row])] = &[
+    ("Exit status", EXIT_STATUS),
+    ("Files", FILES),
+    ("Environment", ENVIRONMENT),
+];
+
+/// The tables as text.
+pub(crate) fn text() -> String {
+    let width = SECTIONS
+        .iter()
+        .flat_map(|(_, rows)| rows.iter())
+        .map(|(name, _)| name.len())
+        .max()
+        .unwrap_or_default();
+    let section = |(title, rows): &(&str, &[Row])| {
+        let lines = rows
+            .iter()
+            .map(|(name, meaning)| format!("\n  {name:width$}  {meaning}"));
+        format!("{title}:{}", lines.collect::<String>())
+    };
+    SECTIONS
+        .iter()
+        .map(section)
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_codes_ascend() {
+        let codes: Vec<u8> = EXIT_STATUS
+            .iter()
+            .map(|(c, _)| c.parse().unwrap())
+            .collect();
+        assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
+        let mut names = std::collections::HashSet::new();
+        for (name, _) in SECTIONS.iter().flat_map(|(_, rows)| rows.iter()) {
+            assert!(names.insert(name), "{name}");
+        }
+    }
+}
