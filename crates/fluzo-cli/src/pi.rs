@@ -170,13 +170,15 @@ fn build(
     let level = thinking(typed, folder, &resolved, &stored);
     let thinking = resolved.model.clamp(level);
     let tools = tools(typed);
+    let keys = keys(surroundings, typed, models, Some(&resolved.model));
+    warn(keys.warning(&resolved.model).iter());
     let plan = Plan {
         surroundings,
         settings: &folder.settings,
         agent_folder: &folder.path,
         workspace: &workspace,
         opened: stored,
-        keys: keys(surroundings, typed, models, Some(&resolved.model)),
+        keys,
         model: resolved.model,
         thinking,
         tools: &tools,

@@ -14,6 +14,9 @@ pub enum SecretValue {
     Literal(Secret),
     /// `$NAME` or `${NAME}`: an environment variable.
     Variable(String),
+    /// A bare name in capitals: the environment variable of that name if there is one,
+    /// else the value itself.
+    Bare(String),
     /// `!command`: the output of a command.
     Command,
 }
@@ -45,6 +48,9 @@ impl SecretValue {
             .or_else(|| text.strip_prefix('$'));
         match name.filter(|name| is_variable(name)) {
             Some(name) => Self::Variable(name.to_owned()),
+            None if is_variable(text) && !text.contains(|c: char| c.is_ascii_lowercase()) => {
+                Self::Bare(text.to_owned())
+            }
             None => Self::Literal(Secret::new(text)),
         }
     }
@@ -77,11 +83,40 @@ impl KeyRing {
         self
     }
 
+    /// What the user should know about values of `models.json`, those of `model` included:
+    /// bare names that are read as variables.
+    pub fn warning(&self, model: &Model) -> Option<String> {
+        let of_model = model
+            .headers
+            .values()
+            .map(|value| SecretValue::parse(value));
+        let of_providers = self.headers.values().flatten().map(|(_, value)| value);
+        let all = self.configured.values().chain(of_providers).cloned();
+        let names: std::collections::BTreeSet<String> = all
+            .chain(of_model)
+            .filter_map(|value| match value {
+                SecretValue::Bare(name) if self.variable(&name).is_some() => Some(name),
+                _ => None,
+            })
+            .map(|name| format!("`${name}`"))
+            .collect();
+        let names: Vec<String> = names.into_iter().collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "bare names in models.json are read as environment variables; write {} instead",
+                names.join(", ")
+            )
+        })
+    }
+
+    /// An environment variable that is set and not empty.
+    fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name).filter(|value| !value.is_empty())
+    }
+
     /// Whether a key is configured for `provider`. Resolves nothing.
     pub fn has(&self, provider: &str) -> bool {
-        let variable = variable_of(provider)
-            .and_then(|name| (self.environment)(name))
-            .filter(|value| !value.is_empty());
+        let variable = variable_of(provider).and_then(|name| self.variable(name));
         self.given.as_ref().is_some_and(|(p, _)| p == provider)
             || variable.is_some()
             || self.configured.contains_key(provider)
@@ -92,10 +127,7 @@ impl KeyRing {
             return Ok(key.clone());
         }
         let variable = variable_of(provider);
-        let set = variable
-            .and_then(|name| (self.environment)(name))
-            .filter(|value| !value.is_empty());
-        if let Some(value) = set {
+        if let Some(value) = variable.and_then(|name| self.variable(name)) {
             return Ok(Secret::new(value));
         }
         match self.configured.get(provider) {
@@ -114,7 +146,11 @@ impl KeyRing {
         };
         match value {
             SecretValue::Literal(secret) => Ok(secret.clone()),
-            SecretValue::Variable(name) => (self.environment)(name)
+            SecretValue::Bare(name) => Ok(Secret::new(
+                self.variable(name).unwrap_or_else(|| name.clone()),
+            )),
+            SecretValue::Variable(name) => self
+                .variable(name)
                 .map(Secret::new)
                 .ok_or_else(|| unresolved(format!("environment variable `{name}` is not set"))),
             SecretValue::Command => Err(unresolved(
@@ -178,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_first_place_with_a_key_wins() {
-        let variables = &[("OPENAI_API_KEY", "env"), ("MY", "mine")];
+        let variables = &[("OPENAI_API_KEY", "env"), ("MY", "mine"), ("NONE", "")];
         let rows = [
             (ring(variables, &[("openai", "file")]), "openai", Ok("env")),
             (
@@ -194,6 +230,15 @@ mod tests {
                 ring(variables, &[("x", "$NOT")]),
                 "x",
                 Err("environment variable `NOT` is not set"),
+            ),
+            (ring(variables, &[("x", "MY")]), "x", Ok("mine")),
+            (ring(variables, &[("x", "NOT")]), "x", Ok("NOT")),
+            (ring(variables, &[("x", "NONE")]), "x", Ok("NONE")),
+            (ring(variables, &[("x", "My")]), "x", Ok("My")),
+            (
+                ring(variables, &[("x", "$NONE")]),
+                "x",
+                Err("environment variable `NONE` is not set"),
             ),
             (ring(variables, &[]), "x", Err("no API key found for `x`")),
         ];

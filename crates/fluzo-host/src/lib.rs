@@ -8,6 +8,7 @@ mod interrupted;
 mod jsonc;
 mod keys;
 mod models;
+mod models_schema;
 mod notices;
 mod opened;
 mod pattern;

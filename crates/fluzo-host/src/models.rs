@@ -6,10 +6,11 @@ use std::sync::Arc;
 use fluzo_llm::model::Prices;
 use fluzo_llm::{Extra, InputKind, Model, ThinkingLevel};
 use serde::Deserialize;
+use serde_json::{Number, Value};
 
 use crate::catalogue::PROVIDERS;
 use crate::keys::SecretValue;
-use crate::{jsonc, pattern};
+use crate::{jsonc, models_schema, pattern};
 
 /// Models, and the keys and headers that `models.json` names for their providers.
 #[derive(Debug, Default)]
@@ -32,12 +33,6 @@ pub struct Resolved {
 }
 
 #[derive(Deserialize)]
-struct File {
-    #[serde(default)]
-    providers: BTreeMap<String, serde_json::Value>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ProviderEntry {
     base_url: Option<String>,
@@ -49,6 +44,8 @@ struct ProviderEntry {
     compat: Extra,
     #[serde(default)]
     models: Vec<ModelEntry>,
+    #[serde(default)]
+    model_overrides: Value,
 }
 
 #[derive(Deserialize)]
@@ -65,8 +62,8 @@ struct ModelEntry {
     input: Option<Vec<InputKind>>,
     #[serde(default)]
     cost: Prices,
-    context_window: Option<u64>,
-    max_tokens: Option<u64>,
+    context_window: Option<Number>,
+    max_tokens: Option<Number>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(default)]
@@ -137,25 +134,42 @@ impl ModelRegistry {
                     .push(format!("Failed to parse models.json: {error}"));
             }
         };
-        let file: File = match serde_json::from_value(value) {
-            Ok(file) => file,
-            Err(error) => {
-                return self
-                    .problems
-                    .push(format!("Invalid models.json schema:\n  - {error}"));
+        match models_schema::providers(&value) {
+            Ok(providers) => {
+                for (name, entry) in providers {
+                    self.add_entry(name, entry);
+                }
             }
-        };
-        for (name, entry) in file.providers {
-            match serde_json::from_value(entry) {
-                Ok(entry) => self.add_provider(&name, entry),
-                Err(error) => self.problems.push(format!(
-                    "Invalid models.json schema:\n  - providers.{name}: {error}"
-                )),
-            }
+            Err(problem) => self.problems.push(schema(&[problem])),
+        }
+    }
+
+    fn add_entry(&mut self, name: &str, value: &Value) {
+        let findings = models_schema::provider(name, value);
+        let mut lines = findings.errors;
+        let usable = lines.is_empty();
+        lines.extend(findings.ignored);
+        if !lines.is_empty() {
+            self.problems.push(schema(&lines));
+        }
+        if !usable {
+            return;
+        }
+        // The error of the parser would show the value, which may be a secret.
+        match serde_json::from_value(value.clone()) {
+            Ok(entry) => self.add_provider(name, entry),
+            Err(_) => self
+                .problems
+                .push(schema(&[format!("providers.{name}: cannot be used")])),
         }
     }
 
     fn add_provider(&mut self, name: &str, entry: ProviderEntry) {
+        if entry.says_nothing() {
+            return self.problems.push(format!(
+                "Failed to load models.json: Provider {name}: must specify \"baseUrl\", \"headers\", \"compat\", \"modelOverrides\", or \"models\"."
+            ));
+        }
         if let Some(key) = &entry.api_key {
             self.keys.insert(name.to_owned(), SecretValue::parse(key));
         }
@@ -192,6 +206,35 @@ impl ModelRegistry {
             model.compat.extend(entry.compat.clone());
         }
     }
+}
+
+impl ProviderEntry {
+    fn says_nothing(&self) -> bool {
+        self.base_url.is_none()
+            && self.headers.is_empty()
+            && self.compat.is_empty()
+            && self.models.is_empty()
+            && !self
+                .model_overrides
+                .as_object()
+                .is_some_and(|all| !all.is_empty())
+    }
+}
+
+fn schema(lines: &[String]) -> String {
+    format!("Invalid models.json schema:\n  - {}", lines.join("\n  - "))
+}
+
+/// A whole number above zero, also when it is written with a point.
+fn count(number: &Number) -> Option<u64> {
+    let whole = number
+        .as_f64()
+        .filter(|n| n.fract() == 0.0 && *n >= 1.0 && *n <= 9e15);
+    // Checked to be whole and in range.
+    number
+        .as_u64()
+        .or(whole.map(|n| n as u64))
+        .filter(|n| *n > 0)
 }
 
 fn known(provider: &crate::catalogue::ProviderRow, row: &crate::catalogue::ModelRow) -> Model {
@@ -233,9 +276,9 @@ fn custom(provider: &str, entry: &ProviderEntry, model: &ModelEntry) -> Result<M
             here()
         )
     })?;
-    let positive = |value: Option<u64>, default: u64, name: &str| match value {
-        Some(0) => Err(format!("{}: invalid {name}", here())),
-        value => Ok(value.unwrap_or(default)),
+    let positive = |value: Option<&Number>, default: u64, name: &str| match value {
+        None => Ok(default),
+        Some(number) => count(number).ok_or_else(|| format!("{}: invalid {name}", here())),
     };
     let mut compat = entry.compat.clone();
     compat.extend(model.compat.clone());
@@ -248,8 +291,8 @@ fn custom(provider: &str, entry: &ProviderEntry, model: &ModelEntry) -> Result<M
         reasoning: model.reasoning,
         input: model.input.clone().unwrap_or_else(|| vec![InputKind::Text]),
         cost: model.cost,
-        context_window: positive(model.context_window, 128_000, "contextWindow")?,
-        max_tokens: positive(model.max_tokens, 16_384, "maxTokens")?,
+        context_window: positive(model.context_window.as_ref(), 128_000, "contextWindow")?,
+        max_tokens: positive(model.max_tokens.as_ref(), 16_384, "maxTokens")?,
         headers: model.headers.clone(),
         thinking_level_map: model.thinking_level_map.clone(),
         compat,
@@ -276,12 +319,49 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_is_ignored_is_named_and_its_provider_counts() {
+        let text = r#"{"providers": {"a": {"baseUrl": "u", "apiKey": "k", "api": "x", "authHeader": true,
+            "models": [{"id": "m", "contextWindow": 1000.0, "colour": 1}]}}}"#;
+        let registry = ModelRegistry::new(Some(text));
+        let line = "providers.a.models.0.colour: unknown property";
+        assert_eq!(registry.problems(), [schema(&[line.to_owned()])]);
+        assert_eq!(registry.find("a", "m").unwrap().context_window, 1000);
+    }
+
+    /// Everywhere a person may put a key by mistake.
+    #[test]
+    fn a_value_in_the_wrong_place_is_not_shown() {
+        let key = "sk-planted";
+        let rows = [
+            format!(r#"{{"providers": {{"a": {{"headers": "Bearer {key}"}}}}}}"#),
+            format!(r#"{{"providers": {{"a": "{key}"}}}}"#),
+            format!(r#"{{"providers": "{key}"}}"#),
+            format!(r#""{key}""#),
+            format!(r#"{{"providers": {{"a": {{"models": "{key}"}}}}}}"#),
+            format!(r#"{{"providers": {{"a": {{"apiKey": "{key}" "#),
+        ];
+        for text in rows {
+            let problems = ModelRegistry::new(Some(&text)).problems().join("\n");
+            assert!(!problems.is_empty(), "{text}");
+            assert!(!problems.contains(key), "{problems}");
+        }
+    }
+
+    #[test]
     fn a_broken_part_is_named_and_the_rest_counts() {
         let rows = [
             ("{", "Failed to parse models.json"),
             (
                 r#"{"providers": {"a": {"models": [{"id": 3}]}}}"#,
-                "providers.a",
+                "Invalid models.json schema:\n  - providers.a.models.0.id: must be string",
+            ),
+            (
+                r#"{"providers": {"a": {"apiKey": "k"}}}"#,
+                "Failed to load models.json: Provider a: must specify \"baseUrl\", \"headers\", \"compat\", \"modelOverrides\", or \"models\".",
+            ),
+            (
+                r#"{"providers": {"a": {"baseUrl": "u", "apiKey": "k", "api": "x", "models": [{"id": "m", "contextWindow": -1}]}}}"#,
+                "invalid contextWindow",
             ),
             (
                 r#"{"providers": {"a": {"apiKey": "k", "models": [{"id": "m"}]}}}"#,

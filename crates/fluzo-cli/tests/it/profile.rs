@@ -330,3 +330,30 @@ fn a_run_writes_nothing_outside_the_agent_folder() {
 fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().next().is_none()
 }
+
+/// An old form of `models.json`; the file stays as it is.
+#[test]
+fn a_bare_name_is_read_as_the_variable_if_there_is_one() {
+    let equals = |name: &str, value: &str| (name.to_owned(), HeaderCheck::Equals(value.into()));
+    let expect = RequestExpectation {
+        headers: [
+            equals("authorization", "Bearer from-env"),
+            equals("x-a", "from-env"),
+            equals("x-b", "NO_SUCH"),
+        ]
+        .into(),
+        ..RequestExpectation::default()
+    };
+    let simulator = simulator(scenario().step(Step::new(Reply::text("ok")).expecting(expect)));
+    let stage = Stage::new().set("MY_TOKEN", "from-env");
+    let mut provider = fake(&simulator.base_url());
+    provider["apiKey"] = json!("MY_TOKEN");
+    provider["headers"] = json!({"X-A": "MY_TOKEN", "X-B": "NO_SUCH"});
+    let file = json!({"providers": {"fake": provider}});
+    stage.models(&file);
+    let warning = "Warning: bare names in models.json are read as environment variables; write `$MY_TOKEN` instead\n";
+    stage.pi(&["-p", "hi"]).is(0, "ok\n", warning);
+    let kept = std::fs::read_to_string(stage.path("agent/models.json")).unwrap();
+    assert_eq!(kept, file.to_string());
+    approve(simulator);
+}
