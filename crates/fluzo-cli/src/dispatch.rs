@@ -16,8 +16,8 @@ pub(crate) fn dispatch(surroundings: &Surroundings) -> i32 {
         Some((first, rest)) => (first.as_str(), rest),
         None => ("", arguments),
     };
-    if asks_for_help(first, rest) {
-        return help(&[first.to_owned()]);
+    if let Some(text) = asked_help(arguments) {
+        return print(&text);
     }
     match first {
         "pi" => pi(surroundings, rest),
@@ -37,13 +37,12 @@ pub(crate) fn dispatch(surroundings: &Surroundings) -> i32 {
     }
 }
 
-/// The profile and the demo read their own arguments.
-fn asks_for_help(command: &str, rest: &[String]) -> bool {
-    let first = rest.first().map(String::as_str);
-    !matches!(command, "" | "pi" | "demo" | "help")
-        && !command.starts_with('-')
-        && matches!(first, Some("--help" | "-h"))
-        && help::of(&[command.to_owned()]).is_some()
+/// The help of a command that ends with `--help`; the open profile reads its own arguments.
+fn asked_help(arguments: &[String]) -> Option<String> {
+    let (last, words) = arguments.split_last()?;
+    let is_asked = last == "--help" || last == "-h";
+    let first = words.first()?;
+    (is_asked && first != "pi").then(|| help::of(words))?
 }
 
 fn help(words: &[String]) -> i32 {

@@ -102,13 +102,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flag_is_in_help_and_completions() {
-        let help = pi();
+    fn every_flag_is_in_help_completions_and_man_page() {
+        let (help, man) = (pi(), crate::man::page());
         let completions = String::from_utf8(completions("bash").unwrap()).unwrap();
         for flag in FLAGS {
             let long = format!("--{}", flag.long);
             assert!(help.contains(&long), "{long}");
             assert!(completions.contains(&long), "{long}");
+            assert!(man.contains(&long.replace('-', "\\-")), "{long}");
         }
     }
 

@@ -34,6 +34,15 @@ pub(crate) fn page() -> String {
         "Options, files and messages may be mixed; what follows -- is a message. An argument that begins with @ names a file that becomes part of the first message.",
     );
     options(&mut page);
+    if let Some(bugfix) = command
+        .find_subcommand("demo")
+        .and_then(|demo| demo.find_subcommand("bugfix"))
+    {
+        page.section("FLUZO DEMO BUGFIX OPTIONS");
+        bugfix
+            .get_arguments()
+            .for_each(|arg| argument(&mut page, arg));
+    }
     for (title, rows) in reference::SECTIONS {
         page.section(&title.to_uppercase());
         for (name, meaning) in *rows {
@@ -52,6 +61,15 @@ fn options(page: &mut Page) {
         }
         page.item(&spelled(flag), flag.help);
     }
+}
+
+fn argument(page: &mut Page, arg: &clap::Arg) {
+    let mut name = bold(&format!("--{}", arg.get_long().unwrap_or_default()));
+    for value in arg.get_value_names().unwrap_or_default() {
+        name.push_str(&format!(" \\fI{}\\fR", escaped(value)));
+    }
+    let help = arg.get_help().map(ToString::to_string);
+    page.item(&name, &help.unwrap_or_default());
 }
 
 fn spelled(flag: &Flag) -> String {
@@ -127,6 +145,9 @@ mod tests {
         for command in help::command().get_subcommands() {
             let name = bold(command.get_name());
             assert!(page.contains(&format!("\n{name}\n")), "{name}");
+        }
+        for option in ["\\-\\-scenario", "\\-\\-json", "\\-\\-keep"] {
+            assert!(page.contains(&format!("\n\\fB{option}\\fR")), "{option}");
         }
         for (title, rows) in reference::SECTIONS {
             assert!(page.contains(&format!("\n.SH {}\n", title.to_uppercase())));

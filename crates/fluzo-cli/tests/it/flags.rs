@@ -303,8 +303,10 @@ fn each_command_has_help() {
 #[test]
 fn output_that_cannot_be_written() {
     let stage = Stage::new();
-    let rows: [&[&str]; 5] = [
+    let rows: [&[&str]; 7] = [
         &["--help"],
+        &["demo", "bugfix", "--help"],
+        &["pi", "--help"],
         &["--version"],
         &["man"],
         &["completions", "bash"],
