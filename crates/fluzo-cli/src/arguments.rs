@@ -192,10 +192,12 @@ fn instead_of_equals(flag: &Flag, name: &str, value: &str) -> String {
 
 /// The option that was perhaps meant by `name`.
 fn meant(name: &str) -> Option<String> {
-    let word = name.strip_prefix("--")?;
+    let word = name.trim_start_matches('-');
+    if word.len() < 3 {
+        return None;
+    }
     let close = similar::close(word, FLAGS.iter().map(|flag| flag.long));
-    (!word.is_empty() && !close.is_empty())
-        .then(|| format!("did you mean `--{}`?", close.join("`, `--")))
+    (!close.is_empty()).then(|| format!("did you mean `--{}`?", close.join("`, `--")))
 }
 
 fn is_message(next: &str) -> bool {
@@ -267,6 +269,10 @@ mod tests {
             (
                 "--no-tools=x",
                 "Unknown option: --no-tools\nhint: `--no-tools` takes no value",
+            ),
+            (
+                "-tools read",
+                "Unknown option: -tools\nhint: did you mean `--tools`?",
             ),
             (
                 "--modle m",

@@ -59,7 +59,7 @@ const MODEL: &str = "Model";
 const SESSION: &str = "Session";
 const PROMPT: &str = "Tools and prompt";
 const OTHER: &str = "Other";
-const ACCEPTED: &str = "Taken as pi takes them, without effect: there is nothing to switch off";
+const ACCEPTED: &str = "Accepted without effect, as there is nothing to switch off";
 
 /// All flags, in the order of the help.
 pub(crate) const FLAGS: &[Flag] = &[
