@@ -15,6 +15,10 @@ use crate::{
     ToolFailure, UpdateSink, schema,
 };
 
+/// Most bytes of an error text that the model gets. Tools bound what they say; texts that
+/// repeat what the model sent are bounded here.
+const ERROR_BYTES: usize = 16 * 1024;
+
 const ABORTED: &str = "Operation aborted";
 const BLOCKED: &str = "Tool execution was blocked";
 
@@ -32,9 +36,14 @@ pub(super) struct Ready {
 
 impl Finished {
     pub(super) fn error(text: impl Into<String>) -> Self {
-        let output = ToolOutput::text(text).with_details(Value::Object(serde_json::Map::new()));
+        Self::failed(bounded(text.into()), None)
+    }
+
+    /// The result of a tool that failed; its text keeps the tool's own limits.
+    fn failed(text: String, details: Option<Value>) -> Self {
+        let details = details.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
         Self {
-            output,
+            output: ToolOutput::text(text).with_details(details),
             is_error: true,
         }
     }
@@ -88,6 +97,16 @@ fn arguments(call: &ToolCall, tool: &dyn Tool) -> Result<Value, Finished> {
 fn validated(tool: &dyn Tool, arguments: Value) -> Result<Value, Finished> {
     let spec = tool.spec();
     schema::validate(&spec.name, &spec.parameters, arguments).map_err(Finished::error)
+}
+
+fn bounded(mut text: String) -> String {
+    if text.len() > ERROR_BYTES {
+        let end = text.floor_char_boundary(ERROR_BYTES);
+        let more = text.len() - end;
+        text.truncate(end);
+        text.push_str(&format!("\n[{more} more bytes left out]"));
+    }
+    text
 }
 
 /// The model cannot see what it sent, so the message shows the beginning of it.
@@ -166,11 +185,7 @@ pub(super) async fn execute(
             is_error: false,
         },
         Err(ToolFailure::Halt(halt)) => return Err(halt),
-        Err(ToolFailure::Tool(error)) => {
-            let mut finished = Finished::error(error.message);
-            finished.output.details = error.details.or(finished.output.details);
-            finished
-        }
+        Err(ToolFailure::Tool(error)) => Finished::failed(error.message, error.details),
     };
     let info = ToolCallInfo {
         call_id: &call.id,

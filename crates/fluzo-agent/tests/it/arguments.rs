@@ -128,3 +128,32 @@ fn raw_control_characters_in_strings_are_mended() {
     assert_eq!(result, good("read"));
     assert_eq!(got, [json!({"path": "a\nb\tc"})]);
 }
+
+/// What the model sent is not sent back to it in full when it is refused.
+#[test]
+fn refusals_repeat_a_bounded_part_of_what_was_sent() {
+    let huge = "x".repeat(3_000_000);
+    let refused = call(
+        FakeTool::new("read").schema(schema()),
+        &format!(r#"{{"other": "{huge}"}}"#),
+    );
+    let unknown = Stage::new(
+        [
+            reply::calls([("c1", huge.as_str(), json!({}))]),
+            reply::text(["ok"]),
+        ],
+        [],
+    );
+    for (text, is_error) in [refused.0, result(&unknown.run(), "c1")] {
+        assert!(is_error && text.len() < 20_000, "{}", text.len());
+        assert!(text.ends_with("more bytes left out]"));
+    }
+}
+
+/// A tool that fails keeps its own limits: a failing command's output is not cut again.
+#[test]
+fn what_a_failing_tool_says_is_not_cut() {
+    let long = "y".repeat(100_000);
+    let (said, _) = call(FakeTool::new("read").fails(&long), "{}");
+    assert_eq!(said, error(&long));
+}
