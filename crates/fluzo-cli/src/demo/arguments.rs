@@ -49,7 +49,7 @@ pub(crate) fn command() -> Command {
                 .help("Keep the throw-away folder and say where it is"),
         );
     Command::new("demo")
-        .about("Deterministic scenarios with an embedded provider")
+        .about("Scripted scenarios with an embedded provider")
         .subcommand_required(true)
         .subcommand(bugfix)
 }

@@ -10,7 +10,11 @@ fn surroundings() -> Surroundings {
 fn played(scenario: Scenario) -> (String, Report) {
     let mut out = Vec::new();
     let options = Options::default();
-    let report = bugfix(&surroundings(), scenario, &options, &mut out).unwrap();
+    let mut output = Output {
+        to: &mut out,
+        failed: None,
+    };
+    let report = bugfix(&surroundings(), scenario, &options, &mut output).unwrap();
     (String::from_utf8(out).unwrap(), report)
 }
 
@@ -84,7 +88,7 @@ fn every_check_was_made(report: Report) {
     assert!(outcomes.values().all(|outcome| *outcome == Verdict::Passed));
     assert_eq!((report.counts.passed, report.counts.failed), (9, 0));
     let simulator = report.simulator.unwrap();
-    assert!(simulator.0, "{}", simulator.1);
+    assert!(simulator.passed, "{simulator}");
 }
 
 #[test]

@@ -287,7 +287,7 @@ fn surroundings(setup: &Setup<'_>, project: &Path) -> Surroundings {
         arguments: Vec::new(),
         environment,
         raw_environment,
-        cwd: project.to_owned(),
+        cwd: Ok(project.to_owned()),
         home: Some(setup.workspace.home()),
         stdin_is_terminal: false,
     }

@@ -9,6 +9,7 @@ mod checks;
 mod engine;
 mod fixture;
 mod leftovers;
+mod plain;
 mod programs;
 mod report;
 mod show;
@@ -44,6 +45,7 @@ use crate::surroundings::Surroundings;
 
 /// Why nothing is run.
 const UNTRUSTED: &str = "what verification relies on is not what it was before the run";
+const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const CONFIGURATION: i32 = 3;
 const CANCELLED: i32 = 130;
@@ -66,23 +68,38 @@ pub(crate) fn run(
             return USAGE;
         }
     };
+    let mut out = Output {
+        to: out,
+        failed: None,
+    };
     let result = chosen(surroundings, &options)
-        .and_then(|scenario| bugfix(surroundings, scenario, &options, out));
-    match result {
+        .and_then(|scenario| bugfix(surroundings, scenario, &options, &mut out));
+    let code = match result {
         Ok(report) if options.json => {
-            tell(out, &format!("{}\n", report.to_json()));
+            out.write(&format!("{}\n", report.to_json()));
             report.status().code()
         }
         Ok(report) => {
-            tell(out, &report.to_text());
+            out.write(&report.to_text());
             report.status().code()
         }
         Err(error) => {
             if options.json {
-                tell(out, &format!("{}\n", error.to_json()));
+                out.write(&format!("{}\n", error.to_json()));
             }
             tell(err, &error.text());
             error.code()
+        }
+    };
+    match out.failed {
+        None => code,
+        Some(error) => {
+            tell(
+                err,
+                &format!("error: the output could not be written: {error}\n"),
+            );
+            // What came of the demo is not known to the caller, whatever it was.
+            if code == 0 { FAILED } else { code }
         }
     }
 }
@@ -94,12 +111,21 @@ enum DemoError {
     UnknownScenario(String),
     #[error("the scenario file `{path}` cannot be read")]
     ScenarioFile { path: String, source: io::Error },
-    #[error("the scenario cannot be played")]
-    Scenario(#[from] ScenarioError),
+    #[error("the scenario `{name}` cannot be played: {}", plain::cause(problem))]
+    Scenario {
+        name: String,
+        problem: ScenarioError,
+    },
     #[error(transparent)]
     Spec(#[from] SpecError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    #[error("the folder for temporary files, `{}` {of}, cannot be used", path.display())]
+    Temporary {
+        path: PathBuf,
+        of: &'static str,
+        source: io::Error,
+    },
     #[error("the demo could not be started")]
     Start(#[source] io::Error),
     #[error("the demo was cancelled by a signal")]
@@ -109,8 +135,10 @@ enum DemoError {
 impl DemoError {
     fn code(&self) -> i32 {
         match self {
-            Self::UnknownScenario(_) | Self::ScenarioFile { .. } | Self::Scenario(_) => USAGE,
-            Self::Spec(_) | Self::Workspace(_) | Self::Start(_) => CONFIGURATION,
+            Self::UnknownScenario(_) | Self::ScenarioFile { .. } | Self::Scenario { .. } => USAGE,
+            Self::Spec(_) | Self::Workspace(_) | Self::Temporary { .. } | Self::Start(_) => {
+                CONFIGURATION
+            }
             Self::Cancelled => CANCELLED,
         }
     }
@@ -131,6 +159,9 @@ impl DemoError {
                     "there are {}; a file of your own ends in `.json`",
                     names.join(", ")
                 ))
+            }
+            Self::Temporary { .. } => {
+                Some("set `TMPDIR` to a folder that you can write to".to_owned())
             }
             Self::Workspace(WorkspaceError::Program(error)) => Some(error.hint().to_owned()),
             _ => None,
@@ -183,17 +214,20 @@ fn chosen(surroundings: &Surroundings, options: &Options) -> Result<Scenario, De
     let text = match fixture::scenario(&name) {
         Some(text) => text.to_owned(),
         None if name.ends_with(".json") => std::fs::read_to_string(surroundings.path(&name))
-            .map_err(|source| DemoError::ScenarioFile { path: name, source })?,
+            .map_err(|source| DemoError::ScenarioFile {
+                path: name.clone(),
+                source,
+            })?,
         None => return Err(DemoError::UnknownScenario(name)),
     };
-    Ok(Scenario::from_json(&text)?)
+    Scenario::from_json(&text).map_err(|problem| DemoError::Scenario { name, problem })
 }
 
 fn bugfix(
     surroundings: &Surroundings,
     scenario: Scenario,
     options: &Options,
-    out: &mut dyn Write,
+    out: &mut Output<'_>,
 ) -> Result<Report, DemoError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -201,7 +235,7 @@ fn bugfix(
         .map_err(DemoError::Start)?;
     let mut show = |text: &str| {
         if !options.json {
-            tell(out, text);
+            out.write(text);
         }
     };
     let spec = TestSpec::from_json(fixture::SPEC)?;
@@ -240,8 +274,9 @@ async fn play(
     keep: bool,
     show: &mut dyn FnMut(&str),
 ) -> Result<Report, DemoError> {
-    let parent = temporary_folder()?;
-    let workspace = Workspace::create(&parent).map_err(WorkspaceError::Io)?;
+    let parent = temporary_folder(surroundings)?;
+    let workspace = Workspace::create(&parent)
+        .map_err(|source| unusable(surroundings, parent.clone(), source))?;
     let variable = |name: &str| surroundings.variable(name).map(Into::into);
     let programs = Programs::find(&variable, &workspace.home()).await?;
     programs.require_rust(&spec.toolchain.minimum_rust)?;
@@ -323,7 +358,7 @@ async fn work(
     let outcome = engine::run(&setup, show).await;
     report.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let verdict = simulator.finish();
-    report.simulator = Some((verdict.passed, verdict.to_string()));
+    report.simulator = Some(verdict);
     report.outcome = Some(outcome);
     Ok(())
 }
@@ -427,7 +462,7 @@ fn opening(report: &Report, workspace: &Workspace) -> String {
          Engine: the open profile, in which no policy is enforced. Model: scripted answers (`{}`) from a server in this \
          process; token counts are made up.\n\
          Fixture {}, {}, {}\n\
-         Limits: {} turns, {} tool calls, {} s\n\n\
+         Limits: {} turns, {} tool calls, {} s. Watched for changes: {}, nothing else.\n\n\
          == Before\n",
         spec.name,
         spec.fixture.name,
@@ -439,17 +474,48 @@ fn opening(report: &Report, workspace: &Workspace) -> String {
         spec.budgets.turns,
         spec.budgets.tool_calls,
         spec.budgets.seconds,
+        spec.watched,
     )
 }
 
 /// The folder for temporary files, by its real name: builds print real names.
-fn temporary_folder() -> Result<PathBuf, DemoError> {
-    std::env::temp_dir()
+fn temporary_folder(surroundings: &Surroundings) -> Result<PathBuf, DemoError> {
+    let folder = std::env::temp_dir();
+    folder
         .canonicalize()
-        .map_err(DemoError::Start)
+        .map_err(|source| unusable(surroundings, folder, source))
 }
 
-/// Writes text; a reader that is gone is no failure of the demo.
+fn unusable(surroundings: &Surroundings, path: PathBuf, source: io::Error) -> DemoError {
+    let of = match surroundings.variable("TMPDIR") {
+        Some(_) => "from `TMPDIR`",
+        None => "as `TMPDIR` is not set",
+    };
+    DemoError::Temporary { path, of, source }
+}
+
+/// Standard output, and the first thing that went wrong with it.
+struct Output<'a> {
+    to: &'a mut dyn Write,
+    failed: Option<io::Error>,
+}
+
+impl Output<'_> {
+    /// Writes text. A reader that is gone is no failure of the demo.
+    fn write(&mut self, text: &str) {
+        let written = self
+            .to
+            .write_all(text.as_bytes())
+            .and_then(|()| self.to.flush());
+        if let Err(error) = written
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+/// Writes a message; there is nowhere to say that it failed.
 fn tell(to: &mut dyn Write, text: &str) {
     let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
 }

@@ -283,11 +283,12 @@ impl Programs {
             ("CARGO_TARGET_DIR", own.join("target")),
         ];
         let is_replaced = |name: &OsStr| replaced.iter().any(|(known, _)| name == *known);
-        let is_rustups = |name: &OsStr| name.to_string_lossy().starts_with("RUSTUP_");
+        let apart = self.toolchain.apart;
+        let is_left_out = |name: &OsStr| apart && name.to_string_lossy().starts_with("RUSTUP_");
         let mut env: Vec<(OsString, OsString)> = self
             .environment
             .iter()
-            .filter(|(name, _)| !is_replaced(name) && !(self.toolchain.apart && is_rustups(name)))
+            .filter(|(name, _)| !is_replaced(name) && !is_left_out(name))
             .cloned()
             .collect();
         env.extend(replaced.map(|(name, folder)| (name.into(), folder.into())));

@@ -1,10 +1,12 @@
 //! What the demo says in the end, for people and for programs.
 
+use fluzo_sim::Verdict as Provider;
+use fluzo_stdx::sanitize::terminal_text;
 use serde_json::{Value, json};
 
 use super::checks::{Check, Verdict};
 use super::engine::{End, Outcome};
-use super::show::{block, line};
+use super::show::line;
 use super::spec::TestSpec;
 use super::verify::Counts;
 
@@ -40,8 +42,8 @@ pub(crate) struct Report {
     pub revision: String,
     /// The agent's run; none when it did not come to that.
     pub outcome: Option<Outcome>,
-    /// The simulator's judgement, as text and whether it passed.
-    pub simulator: Option<(bool, String)>,
+    /// The simulator's judgement.
+    pub simulator: Option<Provider>,
     /// The conditions.
     pub checks: Vec<Check>,
     /// The suite after the repair.
@@ -101,7 +103,11 @@ impl Report {
             Some(End::Stopped(_) | End::Aborted) => return Status::TaskFailed,
             Some(End::Completed) | None => {}
         }
-        if self.simulator.as_ref().is_some_and(|(passed, _)| !passed) {
+        if self
+            .simulator
+            .as_ref()
+            .is_some_and(|simulator| !simulator.passed)
+        {
             return Status::ProviderFailure;
         }
         if self
@@ -171,7 +177,7 @@ impl Report {
             "changes": self.changes,
             "diff": self.diff,
             "run": self.outcome.as_ref().map(|outcome| self.run(outcome)),
-            "simulator": self.simulator.as_ref().map(|(passed, text)| json!({"passed": passed, "summary": text})),
+            "simulator": self.simulator.as_ref().map(|simulator| json!({"passed": simulator.passed, "summary": provider(simulator)})),
             "live": "not_run",
             "folder": self.kept,
         })
@@ -209,21 +215,87 @@ impl Report {
             };
             text.push_str(&format!("{mark} {}: {}\n", check.name, line(&check.detail)));
         }
-        if let Some((_, summary)) = &self.simulator {
+        text.push_str(&self.changed());
+        text.push_str(&self.summary());
+        text
+    }
+
+    /// What changed: every file, and the patch, which `git apply` takes as it is printed.
+    fn changed(&self) -> String {
+        if self.changes.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("\n== What changed in {}\n", self.spec.watched);
+        for changed in &self.changes {
+            text.push_str(&format!("{} {}\n", changed.change, line(&changed.path)));
+        }
+        if self.diff.is_empty() {
+            return text;
+        }
+        let patch = terminal_text(&self.diff);
+        match patch.lines().count() {
+            0..=MOST_LINES => text.push_str(&format!("\n{}\n", patch.trim_end_matches('\n'))),
+            lines => text.push_str(&format!(
+                "\nthe patch has {lines} lines; `--json` prints it whole\n"
+            )),
+        }
+        text
+    }
+
+    /// The last lines, at most six with the title.
+    fn summary(&self) -> String {
+        let mut text = format!(
+            "\n== Summary\n{}: {}\n",
+            self.status().name(),
+            self.reason()
+        );
+        if let Some(outcome) = &self.outcome {
+            let paths: Vec<&str> = self.changes.iter().map(|c| c.path.as_str()).collect();
+            let changed = match paths.as_slice() {
+                [] => "nothing".to_owned(),
+                paths => line(&paths.join(", ")),
+            };
             text.push_str(&format!(
-                "\nscripted provider {}\n",
-                block(summary).trim_start_matches("  | ").trim_end()
+                "run: {}, {}; changed: {changed}\n",
+                count(outcome.timeline.turns as usize, "turn"),
+                count(outcome.timeline.tool_calls as usize, "tool call"),
             ));
         }
-        if !self.diff.is_empty() {
-            text.push_str(&format!("\n== What changed\n{}", block(&self.diff)));
+        if let Some(simulator) = &self.simulator {
+            text.push_str(&format!("provider: {}\n", line(&provider(simulator))));
         }
-        let status = self.status();
-        text.push_str(&format!("\n{}: {}\n", status.name(), self.reason()));
         if let Some(folder) = &self.kept {
             text.push_str(&format!("kept: {folder}\n"));
         }
         text
+    }
+}
+
+/// Patches of more lines are not printed: a part of a patch is none.
+const MOST_LINES: usize = 400;
+
+/// Whether the script was followed. It says nothing on the repair.
+fn provider(simulator: &Provider) -> String {
+    let (played, total) = (simulator.steps_played, simulator.steps_total);
+    let asked = match played == total {
+        true => format!("all {total} answers were asked for"),
+        false => format!("{played} of {} were asked for", count(total, "answer")),
+    };
+    let order: Vec<String> = simulator
+        .violations
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    match order.as_slice() {
+        [] => format!("{asked}, nothing out of order"),
+        order => format!("{asked}; {}", order.join("; ")),
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
     }
 }
 
@@ -245,13 +317,25 @@ mod tests {
                 refused: Vec::new(),
                 background: Vec::new(),
             }),
-            simulator: Some((true, "passed".to_owned())),
+            simulator: Some(simulator(true)),
             checks: vec![Check::unless("one", None, "seen")],
             counts: Counts::default(),
             changes: Vec::new(),
             diff: String::new(),
             duration_ms: 1,
             kept: None,
+        }
+    }
+
+    fn simulator(passed: bool) -> Provider {
+        Provider {
+            passed,
+            violations: Vec::new(),
+            requests: 6,
+            connections: 1,
+            peak_overlap: 1,
+            steps_played: if passed { 6 } else { 5 },
+            steps_total: 6,
         }
     }
 
@@ -309,7 +393,7 @@ mod tests {
             "no model",
         );
         check(
-            |r| r.simulator = Some((false, String::new())),
+            |r| r.simulator = Some(simulator(false)),
             End::Completed,
             Status::ProviderFailure,
             "expect",
@@ -329,6 +413,24 @@ mod tests {
                 .push("git push".to_owned())
         };
         check(refuse, End::Completed, Status::PermissionDenied, "git push");
+    }
+
+    #[test]
+    fn the_end_is_a_summary_of_at_most_six_lines() {
+        let mut report = report(End::Completed);
+        report.kept = Some("/kept".to_owned());
+        report.changes = vec![Changed {
+            path: "src/a.rs".to_owned(),
+            change: "changed",
+        }];
+        let expected = "== Summary\nsuccess: every check passed\n\
+            run: 0 turns, 0 tool calls; changed: src/a.rs\n\
+            provider: all 6 answers were asked for, nothing out of order\nkept: /kept\n";
+        assert!(report.to_text().ends_with(expected), "{}", report.to_text());
+        assert_eq!(
+            provider(&simulator(false)),
+            "5 of 6 answers were asked for, nothing out of order"
+        );
     }
 
     #[test]

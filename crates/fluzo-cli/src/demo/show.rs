@@ -1,5 +1,6 @@
 //! Shows a run as it happens.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use fluzo_llm::{BoxFuture, StreamEvent, content::joined_text};
@@ -13,31 +14,37 @@ const LONGEST_LINE: usize = 160;
 
 /// Turns events into text and keeps it until it is taken.
 #[derive(Debug, Default)]
-pub(crate) struct Show(Mutex<String>);
+pub(crate) struct Show(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    text: String,
+    /// What each open call works on: calls of one turn end in any order.
+    subjects: BTreeMap<String, String>,
+}
 
 impl Show {
     /// What has come up since the last time.
     pub(crate) fn take(&self) -> String {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.state().text)
     }
 
-    fn add(&self, text: &str) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_str(text);
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl EventSink for Show {
     fn on_event<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, ()> {
-        self.add(&text(event));
+        let mut state = self.state();
+        let shown = text(event, &mut state.subjects);
+        state.text.push_str(&shown);
         Box::pin(std::future::ready(()))
     }
 }
 
 /// What is shown for an event; nothing for most.
-pub(crate) fn text(event: &Event) -> String {
+fn text(event: &Event, subjects: &mut BTreeMap<String, String>) -> String {
     match event {
         Event::MessageUpdate { delta } => match delta {
             StreamEvent::TextStart { .. } => "\n".to_owned(),
@@ -46,26 +53,32 @@ pub(crate) fn text(event: &Event) -> String {
             _ => String::new(),
         },
         Event::ToolExecutionStart {
-            tool_name, args, ..
+            call_id,
+            tool_name,
+            args,
         } => {
             let subject = ["command", "path"]
                 .iter()
                 .find_map(|key| args.get(*key)?.as_str())
                 .unwrap_or_default();
-            format!("\n> {} {}\n", line(tool_name), line(subject))
+            let subject = line(subject);
+            let shown = format!("\n> {} {subject}\n", line(tool_name));
+            subjects.insert(call_id.clone(), subject);
+            shown
         }
         Event::ToolExecutionEnd {
+            call_id,
             tool_name,
             result,
             is_error,
-            ..
         } => {
+            let subject = subjects.remove(call_id).unwrap_or_default();
             let outcome = if *is_error { "failed" } else { "done" };
             let details = result.details.as_ref();
             let diff = details.and_then(|details| details.get("diff")?.as_str());
             let output = joined_text(&result.content);
             format!(
-                "{}< {} {outcome}\n",
+                "{}< {} {subject} {outcome}\n",
                 block(diff.unwrap_or(&output)),
                 line(tool_name)
             )
@@ -81,7 +94,7 @@ pub(crate) fn text(event: &Event) -> String {
 }
 
 /// Text of several lines, indented; of a long one the end is shown, where the results stand.
-pub(crate) fn block(text: &str) -> String {
+fn block(text: &str) -> String {
     let text = terminal_text(text);
     let lines: Vec<&str> = text
         .lines()
@@ -122,14 +135,9 @@ mod tests {
                 delta: "a\u{1b}[2Jb".to_owned(),
             },
         };
-        assert_eq!(text(&delta), "ab");
-        let end = Event::ToolExecutionEnd {
-            call_id: "1".to_owned(),
-            tool_name: "bash".to_owned(),
-            result: ToolOutput::text("\u{1b}]0;x\u{7}one\r\n\ntwo"),
-            is_error: true,
-        };
-        assert_eq!(text(&end), "  | one\n  | two\n< bash failed\n");
+        let mut subjects = BTreeMap::new();
+        let mut shown = |event: &Event| text(event, &mut subjects);
+        assert_eq!(shown(&delta), "ab");
         let start = Event::ToolExecutionStart {
             call_id: "1".to_owned(),
             tool_name: "bash".to_owned(),
@@ -138,7 +146,38 @@ mod tests {
                 .unwrap()
                 .clone(),
         };
-        assert_eq!(text(&start), "\n> bash a b\n");
+        assert_eq!(shown(&start), "\n> bash a b\n");
+        let end = Event::ToolExecutionEnd {
+            call_id: "1".to_owned(),
+            tool_name: "bash".to_owned(),
+            result: ToolOutput::text("\u{1b}]0;x\u{7}one\r\n\ntwo"),
+            is_error: true,
+        };
+        assert_eq!(shown(&end), "  | one\n  | two\n< bash a b failed\n");
+    }
+
+    #[test]
+    fn calls_that_end_in_another_order_can_be_told_apart() {
+        let mut subjects = BTreeMap::new();
+        for (id, path) in [("1", "a.rs"), ("2", "b.rs")] {
+            let start = Event::ToolExecutionStart {
+                call_id: id.to_owned(),
+                tool_name: "read".to_owned(),
+                args: json!({ "path": path }).as_object().unwrap().clone(),
+            };
+            text(&start, &mut subjects);
+        }
+        for (id, path) in [("2", "b.rs"), ("1", "a.rs")] {
+            let end = Event::ToolExecutionEnd {
+                call_id: id.to_owned(),
+                tool_name: "read".to_owned(),
+                result: ToolOutput::text(""),
+                is_error: false,
+            };
+            let shown = text(&end, &mut subjects);
+            assert_eq!(shown, format!("< read {path} done\n"));
+        }
+        assert!(subjects.is_empty());
     }
 
     #[test]

@@ -102,14 +102,18 @@ fn repair_succeeds_and_says_what_it_did() {
         "> bash cargo test --offline --locked --no-fail-fast",
         "a_short_meeting_inside_a_long_one_shortens_nothing",
         "test result: FAILED",
-        "< bash failed",
+        "< bash cargo test --offline --locked --no-fail-fast failed",
         "> edit src/merge.rs",
         "test result: ok.",
-        "< bash done",
+        "< bash cargo test --offline --locked --no-fail-fast done",
         "ok   failure_seen_before_edit",
         "ok   suite_passes: 9 tests ran, all passed",
         "ok   behaviour_holds: 4 tests ran, all passed",
+        "changed src/merge.rs",
+        "== Summary",
         "success: every check passed",
+        "run: 8 turns, 7 tool calls; changed: src/merge.rs",
+        "provider: all 8 answers were asked for, nothing out of order",
     ];
     let mut rest = text.as_str();
     for part in shown {
@@ -407,8 +411,7 @@ fn signal_ends_the_demo_and_leaves_nothing_behind() {
     // The last thing that is shown before the stall.
     lines
         .map(Result::unwrap)
-        .filter(|line| line == "< read done")
-        .nth(1)
+        .find(|line| line == "< read src/lib.rs done")
         .unwrap();
     let pid = demo.id().to_string();
     assert!(
@@ -436,4 +439,133 @@ fn unknown_scenario_is_a_usage_error() {
     assert_eq!(demo.text(), "");
     let demo = Demo::run(&["--json", "--scenario", "nothing"]);
     assert_eq!(demo.json()["status"], "usage");
+}
+
+/// The repair, with another command in place of the last one.
+fn with_command(command: &str, file: &Path) {
+    let text = include_str!("../../fixtures/bugfix/scenarios/repair.json");
+    let mut script: Value = serde_json::from_str(text).unwrap();
+    let call = "/steps/6/reply/body/completion/tool_calls/0/arguments/command";
+    *script.pointer_mut(call).unwrap() = command.into();
+    std::fs::write(file, script.to_string()).unwrap();
+}
+
+#[test]
+fn what_is_printed_applies_and_names_every_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("more.json");
+    with_command(
+        "printf 'a\\n\\n\\tb\\n' > notes.txt; rm tests/range.rs",
+        &file,
+    );
+    let demo = Demo::run(&["--keep", "--scenario", file.to_str().unwrap()]);
+    let text = demo.text();
+    assert_eq!(demo.code(), 9, "{text}");
+    for line in [
+        "added notes.txt",
+        "changed src/merge.rs",
+        "removed tests/range.rs",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}:\n{text}");
+    }
+    let start = text.find("\ndiff --git ").unwrap() + 1;
+    let end = text.find("\n\n== Summary").unwrap() + 1;
+    let patch = folder.path().join("patch");
+    std::fs::write(&patch, &text[start..end]).unwrap();
+    let kept = text.split_once("\nkept: ").unwrap().1.trim();
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(Path::new(kept).join("project"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}\n{}", &text[start..end]);
+    };
+    git(&["stash", "--quiet", "--include-untracked"]);
+    git(&["apply", "--check", patch.to_str().unwrap()]);
+}
+
+#[test]
+fn process_that_was_left_is_named_and_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, pid) = (folder.path().join("left.json"), folder.path().join("pid"));
+    let command = format!(
+        "setsid sh -c 'echo $$ > {0}; exec sleep 600' >/dev/null 2>&1 & while ! test -s {0}; do :; done",
+        pid.display()
+    );
+    with_command(&command, &file);
+    let demo = Demo::run(&["--json", "--scenario", file.to_str().unwrap()]);
+    let report = demo.json();
+    assert_eq!(demo.code(), 9, "{report:#}");
+    assert_eq!(checks(&report, &["failed"]), ["nothing_left_running"]);
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/status", pid.trim()));
+    assert!(state.is_err() || state.is_ok_and(|state| state.contains("State:\tZ")));
+}
+
+#[test]
+fn full_disk_behind_standard_output_is_an_error() {
+    for arguments in [&["--scenario", "unavailable"][..], &["--json"]] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let demo = Command::new(env!("CARGO_BIN_EXE_fluzo"))
+            .args(["demo", "bugfix"])
+            .args(arguments)
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        assert_ne!(demo.status.code(), Some(0));
+        let errors = String::from_utf8(demo.stderr).unwrap();
+        assert!(
+            errors.contains("the output could not be written"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn missing_linker_is_named_with_a_hint() {
+    let bin = tempfile::tempdir().unwrap();
+    for name in ["cargo", "rustc", "git"] {
+        let path = std::env::var_os("PATH").unwrap();
+        let found = std::env::split_paths(&path)
+            .map(|folder| folder.join(name))
+            .find(|file| file.is_file())
+            .unwrap();
+        std::os::unix::fs::symlink(found, bin.path().join(name)).unwrap();
+    }
+    let demo = Demo::run_with(&[], |command| {
+        command.env("PATH", bin.path());
+    });
+    assert_eq!(demo.code(), 3);
+    let errors = demo.errors();
+    assert!(
+        errors.starts_with("error: `cc` is not installed"),
+        "{errors}"
+    );
+    assert!(errors.contains("\nhint: install a C compiler"), "{errors}");
+}
+
+#[test]
+fn unusable_folder_for_temporary_files_is_named() {
+    let demo = Demo::run_with(&[], |command| {
+        command.env("TMPDIR", "/nosuch");
+    });
+    assert_eq!(demo.code(), 3);
+    let errors = demo.errors();
+    assert!(errors.contains("`/nosuch` from `TMPDIR`"), "{errors}");
+}
+
+#[test]
+fn scenario_file_that_is_no_scenario_says_why_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.json");
+    std::fs::write(&file, r#"{"version": 1, "name": "x", "models": 3}"#).unwrap();
+    let demo = Demo::run(&["--scenario", file.to_str().unwrap()]);
+    assert_eq!(demo.code(), 2);
+    let errors = demo.errors();
+    assert_eq!(errors.matches("expected a list").count(), 1, "{errors}");
 }
