@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use fluzo_llm::{Content, Message, StreamEvent};
-use fluzo_protocol::{Endpoint, Event, Prompt, RunReport, Submitted};
+use fluzo_llm::{BoxFuture, Content, Message, StreamEvent};
+use fluzo_protocol::{Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
 use fluzo_stdx::sanitize::terminal_text;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::{EventPump, FAILURE, SUCCESS, failure, tell_notices};
 
@@ -32,8 +33,10 @@ pub async fn print<W: Write + Send + 'static>(
     if output.is_terminal {
         endpoint.subscribe(pump.sink());
     }
+    let (notes, mut waits) = mpsc::unbounded_channel();
+    endpoint.subscribe(Arc::new(Waits(notes)));
     tell_notices(&*endpoint, err);
-    let code = match run_all(&*endpoint, prompts, err, &pump).await {
+    let code = match run_all(&*endpoint, prompts, err, &pump, &mut waits).await {
         Ok(last) => finish(last.as_ref(), &pump, output.is_terminal, err),
         Err(code) => code,
     };
@@ -46,6 +49,7 @@ async fn run_all(
     prompts: Vec<Prompt>,
     err: &mut (dyn Write + Send),
     pump: &EventPump,
+    waits: &mut UnboundedReceiver<String>,
 ) -> Result<Option<RunReport>, i32> {
     let mut last = None;
     for prompt in prompts {
@@ -53,7 +57,7 @@ async fn run_all(
             return Err(FAILURE);
         }
         match endpoint.prompt(prompt).await {
-            Ok(Submitted::Run(run)) => last = Some(run.await),
+            Ok(Submitted::Run(run)) => last = Some(attend(run, waits, err).await),
             Ok(Submitted::Queued) => {}
             Err(error) => {
                 let _ = writeln!(err, "Error: {error}");
@@ -63,6 +67,50 @@ async fn run_all(
         tell_notices(endpoint, err);
     }
     Ok(last)
+}
+
+/// Polls a run to its end and says meanwhile when a failed response will be tried again.
+async fn attend(
+    mut run: BoxFuture<'static, RunReport>,
+    waits: &mut UnboundedReceiver<String>,
+    err: &mut (dyn Write + Send),
+) -> RunReport {
+    loop {
+        tokio::select! {
+            biased;
+            Some(wait) = waits.recv() => drop(writeln!(err, "{wait}")),
+            report = &mut run => {
+                while let Ok(wait) = waits.try_recv() {
+                    let _ = writeln!(err, "{wait}");
+                }
+                return report;
+            }
+        }
+    }
+}
+
+/// Passes on the waits before further attempts.
+struct Waits(UnboundedSender<String>);
+
+impl EventSink for Waits {
+    fn on_event<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, ()> {
+        if let Event::AutoRetryStart {
+            attempt,
+            max_attempts,
+            delay_ms,
+            error_message,
+        } = event
+        {
+            let seconds = delay_ms.div_ceil(1000);
+            let text = format!(
+                "{}; trying again in {seconds} s ({attempt} of {max_attempts})",
+                terminal_text(error_message)
+            );
+            // Nobody listens any more when the mode has ended.
+            let _ = self.0.send(text);
+        }
+        Box::pin(std::future::ready(()))
+    }
 }
 
 fn finish(

@@ -73,7 +73,8 @@ fn a_refused_attempt_is_made_again() {
     let simulator = simulator(script);
     let stage = Stage::with_fake(&simulator);
     stage.settings(&json!({"retry": {"baseDelayMs": 1}}));
-    stage.pi(&["-p", "hi"]).is(0, "there\n", "");
+    let waits = "503 overloaded; trying again in 1 s (1 of 3)\n503 overloaded; trying again in 1 s (2 of 3)\n";
+    stage.pi(&["-p", "hi"]).is(0, "there\n", waits);
     let entries = entries(&stage.session());
     let roles = kinds(&entries);
     assert_eq!(
