@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fluzo_session::jsonl::locate::{self, Found};
 use fluzo_session::{Header, JsonlStore, MemoryStore, SessionStore};
+use fluzo_stdx::error::with_causes;
 use fluzo_stdx::ids::IdSource;
 use fluzo_stdx::time::iso_utc;
 
@@ -49,8 +50,8 @@ pub(crate) fn session(
             .root
             .is_none()
             .then(|| places.workspace.to_string_lossy());
-        let newest =
-            locate::newest(&places.folder, custom.as_deref()).map_err(|e| e.to_string())?;
+        let newest = locate::newest(&places.folder, custom.as_deref())
+            .map_err(|error| with_causes(&error))?;
         if let Some(path) = newest {
             return Ok(open(&path, ids)?);
         }
@@ -86,7 +87,7 @@ fn named(
     header: Header,
 ) -> Result<Arc<dyn SessionStore>, Refusal> {
     let found = locate::find(argument, &places.folder, places.root.as_deref());
-    match found.map_err(|error| format!("sessions cannot be listed: {error}"))? {
+    match found.map_err(|error| format!("sessions cannot be listed: {}", with_causes(&error)))? {
         Found::Path(path) => {
             let path = places.workspace.join(path);
             if path.exists() {
@@ -133,14 +134,4 @@ fn open(path: &Path, ids: &Arc<dyn IdSource>) -> Result<Arc<dyn SessionStore>, S
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => Err(with_causes(&error)),
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

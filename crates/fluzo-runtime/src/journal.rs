@@ -13,6 +13,7 @@ use fluzo_llm::{
     ToolOutput,
 };
 use fluzo_session::Session;
+use fluzo_stdx::error::with_causes;
 use futures_util::Stream;
 
 /// Stores messages in a session. It keeps no journal: in the open profile the
@@ -41,18 +42,6 @@ impl JournalEffect for SessionJournal {
                 .map_err(|error| AppendError(with_causes(&error)))
         })
     }
-}
-
-/// An error and its causes on one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// Records an intent before each request and its outcome after.

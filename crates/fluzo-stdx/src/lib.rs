@@ -1,6 +1,7 @@
-//! Small shared pieces without I/O: ids, time stamps, size texts, truncation
+//! Small shared pieces without I/O: error texts, ids, time stamps, size texts, truncation
 //! and terminal-text sanitising.
 
+pub mod error;
 pub mod ids;
 pub mod sanitize;
 pub mod size;
