@@ -65,7 +65,7 @@ pub(crate) fn damage(report: &DamageReport) -> Option<String> {
         "lines are"
     };
     Some(format!(
-        "{} {lines} not readable and left as found; the first is line {} (byte {}): {:?}",
+        "{} {lines} not readable and left as found; the first is line {} (byte {}): {}",
         report.total, first.line, first.offset, first.reason
     ))
 }

@@ -151,5 +151,6 @@ fn damage_is_told_once() {
     let notices = life.session.take_notices();
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert!(notices[0].contains("1 line is not readable"), "{notices:?}");
+    assert!(notices[0].ends_with(": malformed JSON"), "{notices:?}");
     assert!(life.session.take_notices().is_empty());
 }
