@@ -14,6 +14,7 @@ use fluzo_modes::PrintOutput;
 use fluzo_protocol::{Endpoint, Prompt};
 use fluzo_session::SessionStore;
 use fluzo_settings::key;
+use fluzo_stdx::error::with_causes;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_tools::registry;
 
@@ -138,7 +139,9 @@ impl Mode {
 
 fn workspace(surroundings: &Surroundings, typed: &Typed) -> Result<PathBuf, String> {
     let Some(text) = typed.value(Id::Workspace) else {
-        return Ok(surroundings.cwd.clone());
+        return surroundings.cwd.clone().map_err(|reason| {
+            format!("the working folder cannot be used: {reason}\nhint: run in a folder that exists, or give `--workspace FOLDER`")
+        });
     };
     let path = surroundings.path(text);
     path.canonicalize()
@@ -164,7 +167,7 @@ fn build(
     // Asking for the prompt leaves no session behind.
     let store = choose::session(typed, &places, &ids, now_ms())?;
     let workspace = stored_folder(&*store, workspace)?;
-    let stored = OpenedSession::new(store, ids).map_err(|error| error.to_string())?;
+    let stored = OpenedSession::new(store, ids).map_err(|error| with_causes(&error))?;
     let resolved = model(surroundings, typed, folder, models, &stored)?;
     warn(resolved.warning.iter());
     let level = thinking(typed, folder, &resolved, &stored);
@@ -238,22 +241,17 @@ fn model(
         return models.resolve(typed.value(Id::Provider), pattern);
     }
     if let Some(provider) = typed.value(Id::Provider) {
-        let of_provider = models
-            .models()
-            .iter()
-            .find(|model| model.provider == provider);
-        return match of_provider {
-            Some(model) => Ok(plain(model)),
-            None => models.resolve(Some(provider), ""),
-        };
+        return models.first_of(provider).map(|model| plain(&model));
+    }
+    if typed.has(Id::ApiKey) {
+        return Err("--api-key requires a model to be specified via --model, --provider/--model, or --models".to_owned());
     }
     let Some((provider, id)) = &stored.model else {
         return configured(surroundings, typed, folder, models);
     };
     let found = models.find(provider, id);
     let keys = keys(surroundings, typed, models, None);
-    let usable =
-        |model: &&Arc<fluzo_llm::Model>| typed.has(Id::ApiKey) || keys.has(&model.provider);
+    let usable = |model: &&Arc<fluzo_llm::Model>| keys.has(&model.provider);
     if let Some(model) = found.as_ref().filter(usable) {
         return Ok(plain(model));
     }
@@ -285,15 +283,15 @@ fn configured(
         return models.resolve(provider, model);
     }
     let keys = keys(surroundings, typed, models, None);
-    let mut all = models.models().iter();
-    let chosen = match provider {
-        Some(provider) => all.find(|model| model.provider == provider),
-        None => all
-            .clone()
-            .find(|model| keys.has(&model.provider))
-            .or_else(|| all.next()),
-    };
-    chosen.map(plain).ok_or_else(no_model)
+    if let Some(provider) = provider {
+        return models.first_of(provider).map(|model| plain(&model));
+    }
+    let all = models.models();
+    let with_key = all.iter().find(|model| keys.has(&model.provider));
+    with_key
+        .or_else(|| all.first())
+        .map(plain)
+        .ok_or_else(no_model)
 }
 
 fn plain(model: &Arc<fluzo_llm::Model>) -> Resolved {

@@ -16,8 +16,8 @@ pub(crate) struct Surroundings {
     pub(crate) environment: BTreeMap<String, String>,
     /// The environment as commands inherit it.
     pub(crate) raw_environment: Vec<(OsString, OsString)>,
-    /// Working folder.
-    pub(crate) cwd: PathBuf,
+    /// Working folder, or why there is none.
+    pub(crate) cwd: Result<PathBuf, String>,
     /// Home folder.
     pub(crate) home: Option<PathBuf>,
     /// Standard input is a terminal.
@@ -41,7 +41,7 @@ impl Surroundings {
             arguments: arguments.collect(),
             environment: raw_environment.iter().filter_map(text).collect(),
             raw_environment,
-            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            cwd: std::env::current_dir().map_err(|error| error.to_string()),
             home: std::env::home_dir(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
         }
@@ -55,12 +55,16 @@ impl Surroundings {
             .filter(|value| !value.is_empty())
     }
 
-    /// `~` and `~/x` with the home folder in place; other paths below the working folder.
+    /// `~` and `~/x` with the home folder in place; other paths below the working folder
+    /// if there is one.
     pub(crate) fn path(&self, text: &str) -> PathBuf {
         let rest = text.strip_prefix("~/").or((text == "~").then_some(""));
         match (rest, &self.home) {
             (Some(rest), Some(home)) => home.join(rest),
-            _ => self.cwd.join(text),
+            _ => match &self.cwd {
+                Ok(cwd) => cwd.join(text),
+                Err(_) => PathBuf::from(text),
+            },
         }
     }
 }

@@ -116,6 +116,15 @@ impl ModelRegistry {
             .cloned()
     }
 
+    /// The default model of a provider, whose name may be in any case.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user when there is no such provider.
+    pub fn first_of(&self, provider: &str) -> Result<Arc<Model>, String> {
+        pattern::first_of(&self.models, provider).cloned()
+    }
+
     /// The model that `pattern` means, perhaps only among those of `provider`.
     ///
     /// # Errors

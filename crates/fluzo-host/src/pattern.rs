@@ -12,13 +12,8 @@ pub(crate) fn resolve(
     provider: Option<&str>,
     pattern: &str,
 ) -> Result<Resolved, String> {
-    let first_of = |name: &str| {
-        models
-            .iter()
-            .find(|m| m.provider.eq_ignore_ascii_case(name))
-    };
     if let Some(name) = provider {
-        let first = first_of(name).ok_or_else(|| unknown_provider(name))?;
+        let first = first_of(models, name)?;
         let rest = strip_provider(pattern, &first.provider).unwrap_or(pattern);
         return Ok(within(models, &first.provider, rest).unwrap_or_else(|| fabricated(first, rest)));
     }
@@ -26,11 +21,25 @@ pub(crate) fn resolve(
         return Ok(plain(model));
     }
     let split = pattern.split_once('/');
-    if let Some((first, rest)) = split.and_then(|(prefix, rest)| Some((first_of(prefix)?, rest))) {
+    if let Some((first, rest)) =
+        split.and_then(|(prefix, rest)| Some((first_of(models, prefix).ok()?, rest)))
+    {
         let found = within(models, &first.provider, rest).or_else(|| among(models.iter(), pattern));
         return Ok(found.unwrap_or_else(|| fabricated(first, rest)));
     }
     among(models.iter(), pattern).ok_or_else(|| unknown_model(pattern))
+}
+
+/// The first model of a provider, whose name may be in any case.
+pub(crate) fn first_of<'a>(
+    models: &'a [Arc<Model>],
+    provider: &str,
+) -> Result<&'a Arc<Model>, String> {
+    let of_provider = |model: &&Arc<Model>| model.provider.eq_ignore_ascii_case(provider);
+    models
+        .iter()
+        .find(of_provider)
+        .ok_or_else(|| unknown_provider(provider))
 }
 
 fn strip_provider<'a>(pattern: &'a str, provider: &str) -> Option<&'a str> {

@@ -128,7 +128,7 @@ fn flags_that_are_refused() {
     let stage = Stage::new();
     stage.models(&json!({"providers": {"fake": fake(&listener.base_url())}}));
     let use_list = "Use --list-models to see available";
-    let rows: [(&[&str], String); 13] = [
+    let rows: [(&[&str], String); 14] = [
         (&["-z"], "Error: Unknown option: -z\n".into()),
         (&["--nope", "v"], "Error: Unknown option: --nope\n".into()),
         (&["--a", "--b"], "Error: Unknown options: --a, --b\n".into()),
@@ -169,6 +169,10 @@ fn flags_that_are_refused() {
             format!("Error: Model \"nosuch\" not found. {use_list} models.\n"),
         ),
         (
+            &["--api-key", "sk-x"],
+            "Error: --api-key requires a model to be specified via --model, --provider/--model, or --models\n".into(),
+        ),
+        (
             &["--continue", "--no-session"],
             "Error: --continue cannot be combined with --no-session\n".into(),
         ),
@@ -179,6 +183,37 @@ fn flags_that_are_refused() {
     }
     assert!(stage.sessions().is_empty());
     assert!(listener.finish().unwrap().is_empty());
+}
+
+#[test]
+fn a_provider_may_be_named_in_any_case() {
+    let (simulator, _stage, ran) = ok(&["--provider", "FAKE"]);
+    ran.is(0, "ok\n", "");
+    approve(simulator);
+}
+
+/// The shell that starts the program removes the folder it stands in.
+#[test]
+fn without_a_working_folder_one_must_be_named() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let start = |more: &[&str]| {
+        let gone = stage.path("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let mut arguments = vec!["-c", "rmdir ../gone; exec \"$0\" \"$@\""];
+        arguments.extend([env!("CARGO_BIN_EXE_fluzo"), "pi", "-p", "hi"]);
+        arguments.extend(more);
+        let mut command = stage.command_of(std::path::Path::new("sh"), &arguments);
+        Ran(command.current_dir(gone).output().unwrap())
+    };
+    let ran = start(&[]);
+    assert_eq!((ran.code(), ran.out().as_str()), (1, ""));
+    let text = "Error: the working folder cannot be used: ";
+    assert!(ran.err().starts_with(text), "{}", ran.err());
+    assert!(ran.err().contains("--workspace FOLDER"), "{}", ran.err());
+    let project = stage.project();
+    start(&["--workspace", project.to_str().unwrap()]).is(0, "ok\n", "");
+    approve(simulator);
 }
 
 #[test]
