@@ -16,16 +16,14 @@ pub enum Source {
     Global,
     /// The project's file.
     Project,
-    /// The command line.
-    Flag,
 }
 
 /// A value that cannot be used; the layer below it counts instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("setting `{key}` in the {source_name} settings {problem}")]
+#[error("{}the {source_name} settings {problem}", in_key(.key.as_deref()))]
 pub struct Problem {
-    /// The key.
-    pub key: &'static str,
+    /// The key, or what leads to it; none for the whole file.
+    pub key: Option<String>,
     /// The layer.
     pub source_name: Source,
     /// What is wrong.
@@ -47,12 +45,19 @@ impl Settings {
             values: BTreeMap::new(),
             problems: Vec::new(),
         };
+        for (source, _) in layers.iter().filter(|(_, layer)| !layer.is_object()) {
+            settings.report(source, None, "must be an object".to_owned());
+        }
         for def in registry {
             let default = serde_json::from_str(def.default).unwrap_or(Value::Null);
             settings.values.insert(def.key, (default, Source::Default));
             for (source, layer) in layers {
-                if let Some(value) = lookup(layer, def.key) {
-                    settings.offer(def, source, value);
+                match lookup(layer, def.key) {
+                    Ok(Some(value)) => settings.offer(def, source, value),
+                    Ok(None) => {}
+                    Err(parent) => {
+                        settings.report(source, Some(parent), "must be an object".to_owned());
+                    }
                 }
             }
         }
@@ -94,17 +99,44 @@ impl Settings {
     }
 
     fn offer(&mut self, def: &SettingDef, source: &Source, value: &Value) {
-        match problem(def.kind, value) {
+        let value = match (def.kind, whole(value)) {
+            (SettingKind::Number { .. }, Some(number)) => Value::from(number),
+            _ => value.clone(),
+        };
+        match problem(def.kind, &value) {
             None => {
-                self.values.insert(def.key, (value.clone(), source.clone()));
+                self.values.insert(def.key, (value, source.clone()));
             }
-            Some(problem) => self.problems.push(Problem {
-                key: def.key,
-                source_name: source.clone(),
-                problem,
-            }),
+            Some(problem) => self.report(source, Some(def.key), problem),
         }
     }
+
+    /// Several keys below one parent report it once.
+    fn report(&mut self, source: &Source, key: Option<&str>, problem: String) {
+        let problem = Problem {
+            key: key.map(str::to_owned),
+            source_name: source.clone(),
+            problem,
+        };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
+fn in_key(key: Option<&str>) -> String {
+    key.map(|key| format!("setting `{key}` in "))
+        .unwrap_or_default()
+}
+
+/// A whole number, also when it is written with a point.
+fn whole(value: &Value) -> Option<u64> {
+    // Every whole number up to here is exact as a float.
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    let float = value
+        .as_f64()
+        .filter(|n| n.fract() == 0.0 && (0.0..=EXACT).contains(n));
+    value.as_u64().or(float.map(|n| n as u64))
 }
 
 impl fmt::Display for Source {
@@ -113,15 +145,25 @@ impl fmt::Display for Source {
             Self::Default => "default",
             Self::Global => "global",
             Self::Project => "project",
-            Self::Flag => "command-line",
         })
     }
 }
 
-fn lookup<'a>(layer: &'a Value, key: &str) -> Option<&'a Value> {
-    key.split('.')
-        .try_fold(layer, |value, part| value.get(part))
-        .filter(|value| !value.is_null())
+/// The value of `key`; `Err` is the part of the key that should lead to an object and does not.
+fn lookup<'a, 'k>(layer: &'a Value, key: &'k str) -> Result<Option<&'a Value>, &'k str> {
+    // A file that is no object is reported as a whole.
+    let Some(mut object) = layer.as_object() else {
+        return Ok(None);
+    };
+    for (dot, _) in key.match_indices('.') {
+        let name = key[..dot].rsplit('.').next().unwrap_or_default();
+        object = match object.get(name) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(value) => value.as_object().ok_or(&key[..dot])?,
+        };
+    }
+    let name = key.rsplit('.').next().unwrap_or_default();
+    Ok(object.get(name).filter(|value| !value.is_null()))
 }
 
 fn problem(kind: SettingKind, value: &Value) -> Option<String> {
@@ -175,6 +217,45 @@ mod tests {
                 "setting `retry.maxRetries` in the project settings must be a whole number from 0 to 100"
             ]
         );
+    }
+
+    #[test]
+    fn what_leads_to_no_object_is_reported_once() {
+        let rows = [
+            (
+                json!({"retry": true}),
+                vec!["setting `retry` in the global settings must be an object"],
+            ),
+            (json!([1]), vec!["the global settings must be an object"]),
+            (json!("x"), vec!["the global settings must be an object"]),
+            (json!({"retry": null}), vec![]),
+        ];
+        for (layer, expected) in rows {
+            let settings = Settings::resolve(OPEN, &[(Source::Global, layer)]);
+            let problems: Vec<String> = settings
+                .problems()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert_eq!(problems, expected);
+            assert_eq!(settings.number(key::RETRY_MAX), Some(3));
+        }
+    }
+
+    #[test]
+    fn whole_numbers_may_be_written_with_a_point() {
+        for (value, number, problems) in [
+            (json!(5.0), Some(5), 0),
+            (json!(5), Some(5), 0),
+            (json!(5.5), Some(3), 1),
+            (json!(-1.0), Some(3), 1),
+            (json!(1e300), Some(3), 1),
+        ] {
+            let layer = json!({"retry": {"maxRetries": value}});
+            let settings = Settings::resolve(OPEN, &[(Source::Global, layer)]);
+            assert_eq!(settings.number(key::RETRY_MAX), number, "{value}");
+            assert_eq!(settings.problems().len(), problems, "{value}");
+        }
     }
 
     #[test]
