@@ -107,6 +107,46 @@ async fn line_ends_are_kept_line_by_line() {
 }
 
 #[tokio::test]
+async fn line_ends_inside_the_match_are_kept_one_by_one() {
+    let rows: [(&str, Pairs<'_>, &str); 12] = [
+        // A lone CR after the match is no style.
+        ("a\nb\nc\rd\n", &[("a\nb\nc", "A\nB\nC")], "A\nB\nC\rd\n"),
+        ("a\nb\rc\n", &[("b", "b\nB")], "a\nb\nB\rc\n"),
+        ("b\rc\n", &[("b", "b\nB")], "b\nB\rc\n"),
+        ("a\nb\rc\nd\n", &[("b\rc", "b\rC")], "a\nb\rC\nd\n"),
+        ("a\nb\rc\nd\n", &[("b\rc", "b\nc")], "a\nb\nc\nd\n"),
+        // The match has other line ends than the lines around it.
+        (
+            "one\r\ntwo\nthree\r\nfour\r\n",
+            &[("two\nthree", "TWO\nTHREE")],
+            "one\r\nTWO\nTHREE\r\nfour\r\n",
+        ),
+        (
+            "x\nx\na\nb\r\nx\n",
+            &[("a\nb", "A\nB")],
+            "x\nx\nA\nB\r\nx\n",
+        ),
+        (
+            "x\na\r\nb\nc\n",
+            &[("a\nb\nc", "A\nB\nC")],
+            "x\nA\r\nB\nC\n",
+        ),
+        ("a\r\nb\nc\n", &[("a\r\nb\nc", "A\nB\nC")], "A\r\nB\nC\n"),
+        // Lines that come in between leave the ends of the others alone.
+        (
+            "a\r\nb\nc\n",
+            &[("a\nb\nc", "a\nnew\nb\nc")],
+            "a\r\nnew\nb\nc\n",
+        ),
+        ("a\r\nb\n", &[("a\nb\n", "")], ""),
+        ("a\rb\rc", &[("a\nb", "A\nx\nB")], "A\rx\rB\rc"),
+    ];
+    for (before, edits, after) in rows {
+        check(before, edits, after).await;
+    }
+}
+
+#[tokio::test]
 async fn one_edit_and_several_agree_on_line_ends() {
     let before = "a\r\nb\r\nc\r\nd\r\n";
     check(before, &[("a\nb", "A\nB")], "A\r\nB\r\nc\r\nd\r\n").await;
