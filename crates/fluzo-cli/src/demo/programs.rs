@@ -406,6 +406,8 @@ fn environment(
         ("CARGO_INCREMENTAL".into(), "0".into()),
         ("CARGO_PROFILE_DEV_DEBUG".into(), "0".into()),
         ("RUST_BACKTRACE".into(), "0".into()),
+        // The tests report in the same order each time.
+        ("RUST_TEST_THREADS".into(), "1".into()),
         ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
         ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
         ("GIT_TERMINAL_PROMPT".into(), "0".into()),

@@ -278,6 +278,7 @@ const MOST_LINES: usize = 400;
 fn provider(simulator: &Provider) -> String {
     let (played, total) = (simulator.steps_played, simulator.steps_total);
     let asked = match played == total {
+        true if total == 1 => "the one answer was asked for".to_owned(),
         true => format!("all {total} answers were asked for"),
         false => format!("{played} of {} were asked for", count(total, "answer")),
     };

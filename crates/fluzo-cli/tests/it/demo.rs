@@ -569,3 +569,24 @@ fn scenario_file_that_is_no_scenario_says_why_once() {
     let errors = demo.errors();
     assert_eq!(errors.matches("expected a list").count(), 1, "{errors}");
 }
+
+#[test]
+fn output_is_the_same_every_time() {
+    let plain = || {
+        let demo = Demo::run(&[]);
+        let shown = demo.text();
+        // Names of throw-away folders, times and thread ids are not.
+        let steady = shown.lines().filter(|line| {
+            let varies = [
+                "/project",
+                "/target/",
+                "finished in",
+                "Finished",
+                "thread '",
+            ];
+            !varies.iter().any(|part| line.contains(part))
+        });
+        steady.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(plain(), plain());
+}
