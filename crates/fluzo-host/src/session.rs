@@ -9,7 +9,7 @@ use fluzo_llm::{BoxFuture, Content, Credentials, ImageContent, Message, Model, T
 use fluzo_protocol::{
     Command, Endpoint, EventSink, Prompt, QueueBehavior, RunReport, Snapshot, Submitted,
 };
-use fluzo_runtime::operation::{Attempts, Opening, RunOperation};
+use fluzo_runtime::operation::{Attempts, RunOperation};
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_session::{Session, StoreError};
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ impl Inner {
     }
 
     async fn run(&self, spec: RunSpec, claim: Claim) -> RunReport {
-        let mut operation = std::pin::pin!(self.operation.run(spec, Opening::Prompt));
+        let mut operation = std::pin::pin!(self.operation.run(spec));
         // The first poll starts the agent; before it there is nothing that an abort could reach.
         let first = futures_util::poll!(operation.as_mut());
         if claim.begin() {

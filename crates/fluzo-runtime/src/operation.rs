@@ -91,12 +91,9 @@ impl RunOperation {
     /// # Errors
     ///
     /// The run cannot start.
-    pub async fn run(&self, spec: RunSpec, opening: Opening) -> Result<RunOutcome, StartError> {
+    pub async fn run(&self, spec: RunSpec) -> Result<RunOutcome, StartError> {
         let mut next = spec.clone();
-        let mut run = match opening {
-            Opening::Prompt => self.agent.start(spec)?,
-            Opening::Continue => self.agent.resume(spec)?,
-        };
+        let mut run = self.agent.start(spec)?;
         self.attempts.reset();
         let active = ActiveGuard::begin(self);
         let mut added = Vec::new();
@@ -242,15 +239,6 @@ impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
         *self.operation.active() = None;
     }
-}
-
-/// How an operation enters the loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
-    /// With new messages.
-    Prompt,
-    /// From the end of the transcript.
-    Continue,
 }
 
 impl Attempts {
