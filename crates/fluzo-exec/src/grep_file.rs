@@ -13,6 +13,11 @@ use crate::search::{GrepLineKind, GrepQuery, LINE_BOUND, SearchError};
 
 /// A file whose single line needs more memory than this is given up as unreadable.
 const HEAP_BOUND: usize = 64 * 1024 * 1024;
+/// Bytes of a compiled pattern. Nested counted repetition grows beyond any use, and the time for one character grows with
+/// it; a hundred Unicode classes in a row still fit.
+const PATTERN_BOUND: usize = 10 * 1024 * 1024;
+/// Bytes each thread keeps of what it worked out about a pattern so far.
+const CACHE_BOUND: usize = 10 * 1024 * 1024;
 
 /// One line as found, in the order of the file.
 #[derive(Debug)]
@@ -50,7 +55,7 @@ impl FileLines {
     }
 }
 
-/// Compiles the pattern as ripgrep does.
+/// Compiles the pattern as ripgrep does, within tighter bounds: one that needs more memory is refused.
 pub(crate) fn matcher(query: &GrepQuery) -> Result<RegexMatcher, SearchError> {
     RegexMatcherBuilder::new()
         .case_insensitive(query.ignore_case)
@@ -59,6 +64,8 @@ pub(crate) fn matcher(query: &GrepQuery) -> Result<RegexMatcher, SearchError> {
         .unicode(true)
         .octal(false)
         .line_terminator(Some(b'\n'))
+        .size_limit(PATTERN_BOUND)
+        .dfa_size_limit(CACHE_BOUND)
         .build(&query.pattern)
         .map_err(|error| SearchError::Pattern {
             message: error.to_string(),
@@ -92,7 +99,18 @@ pub(crate) fn search_file(
     found: &mut FileLines,
 ) -> io::Result<()> {
     let file = open_regular(path, OpenOptions::new().read(true))?;
-    searcher.search_reader(matcher, Cancellable { file, cancel }, Collect { found })
+    searcher.search_reader(
+        matcher,
+        Cancellable { file, cancel },
+        Collect { found, cancel },
+    )
+}
+
+fn go_on(cancel: &CancellationToken) -> io::Result<()> {
+    if cancel.is_cancelled() {
+        return Err(io::Error::other("cancelled"));
+    }
+    Ok(())
 }
 
 struct Cancellable<'a, R> {
@@ -102,15 +120,14 @@ struct Cancellable<'a, R> {
 
 impl<R: Read> Read for Cancellable<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() {
-            return Err(io::Error::other("cancelled"));
-        }
+        go_on(self.cancel)?;
         self.file.read(buffer)
     }
 }
 
 struct Collect<'a> {
     found: &'a mut FileLines,
+    cancel: &'a CancellationToken,
 }
 
 impl Collect<'_> {
@@ -130,13 +147,64 @@ impl Sink for Collect<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        go_on(self.cancel)?;
         self.found.matches += 1;
         self.push(found.line_number(), GrepLineKind::Match, found.bytes());
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, near: &SinkContext<'_>) -> io::Result<bool> {
+        go_on(self.cancel)?;
         self.push(near.line_number(), GrepLineKind::Context, near.bytes());
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    struct CancelsAtEnd<'a> {
+        lines: &'a [u8],
+        cancel: &'a CancellationToken,
+    }
+
+    impl Read for CancelsAtEnd<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.cancel.cancel();
+            self.lines.read(buffer)
+        }
+    }
+
+    #[test]
+    fn cancelling_is_heard_at_the_next_line_of_a_buffer() {
+        let query = GrepQuery {
+            pattern: "hit".into(),
+            root: "/".into(),
+            glob: None,
+            ignore_case: false,
+            literal: false,
+            limit: 100,
+            context: 0,
+        };
+        let cancel = CancellationToken::new();
+        let mut found = FileLines::default();
+        let done = searcher(&query, true).search_reader(
+            matcher(&query).unwrap(),
+            CancelsAtEnd {
+                lines: b"hit\nhit\n",
+                cancel: &cancel,
+            },
+            Collect {
+                found: &mut found,
+                cancel: &cancel,
+            },
+        );
+        assert_eq!(
+            (done.unwrap_err().to_string().as_str(), found.matches),
+            ("cancelled", 0)
+        );
     }
 }

@@ -546,6 +546,27 @@ fn a_cancelled_search_is_an_error() {
 }
 
 #[test]
+fn a_pattern_too_large_to_be_searched_with_is_refused() {
+    let (_dir, base) = folder();
+    fs::write(base.join("long"), "a".repeat(100_000)).unwrap();
+    let search = |pattern: &str| local().grep(&query(&base, pattern), &CancellationToken::new());
+    for pattern in [
+        "((a{0,100}){0,100}){0,100}",
+        "((a{0,100}){0,100}){0,100}c",
+        r"(\w{100}){100}",
+    ] {
+        let error = search(pattern).unwrap_err();
+        assert!(
+            matches!(&error, SearchError::Pattern { message } if message.contains("exceeds size limit")),
+            "{pattern}: {error}"
+        );
+    }
+    for (pattern, count) in [("(a{0,100}){0,10}", 1), (r"\w{1,100}x", 0), (".{1000}", 1)] {
+        assert_eq!(search(pattern).unwrap().lines.len(), count, "{pattern}");
+    }
+}
+
+#[test]
 fn a_search_under_way_can_be_cancelled() {
     // So long a file that only cancelling ends the search.
     let cancel = CancellationToken::new();
