@@ -58,14 +58,28 @@ fn changed(change: Change) -> &'static str {
 
 /// A damage report as text; `None` when nothing is damaged.
 pub(crate) fn damage(report: &DamageReport) -> Option<String> {
-    let first = report.items.first()?;
-    let lines = if report.total == 1 {
-        "line is"
-    } else {
-        "lines are"
-    };
-    Some(format!(
-        "{} {lines} not readable and left as found; the first is line {} (byte {}): {}",
-        report.total, first.line, first.offset, first.reason
-    ))
+    let lines = report.items.first().map(|first| {
+        let lines = if report.total == 1 {
+            "line is"
+        } else {
+            "lines are"
+        };
+        format!(
+            "{} {lines} not readable and left as found; the first is line {} (byte {}): {}",
+            report.total, first.line, first.offset, first.reason
+        )
+    });
+    let joined = (report.joined > 0).then(|| {
+        let entries = if report.joined == 1 {
+            "entry names"
+        } else {
+            "entries name"
+        };
+        format!(
+            "{} {entries} an entry that is not there, and the conversation goes on from the one before it",
+            report.joined
+        )
+    });
+    let parts: Vec<String> = lines.into_iter().chain(joined).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }

@@ -65,8 +65,10 @@ pub fn before_user(
     let Some(Message::User(user)) = entry.message().map(|message| &**message) else {
         return Err(ForkError::InvalidEntry);
     };
-    let entries = match &entry.parent_id {
-        Some(parent) => branch_entries(store, parent, ids)?,
+    // The index also knows the parent of an entry that was joined over a hole.
+    let known = |index: &Index| index.get(id).and_then(|node| node.parent.clone());
+    let entries = match store.look(known).flatten() {
+        Some(parent) => branch_entries(store, &parent, ids)?,
         None => Vec::new(),
     };
     Ok(Fork {

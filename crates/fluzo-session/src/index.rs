@@ -27,10 +27,21 @@ pub struct Index {
 pub struct Node {
     /// Its id.
     pub id: Arc<str>,
-    /// The entry before it, known or not.
+    /// The entry before it, known or not. Of an entry whose own parent was lost, the one
+    /// that it was joined to.
     pub parent: Option<Arc<str>>,
     /// What it holds, as far as the tree and the choice of payloads need it.
     pub kind: NodeKind,
+}
+
+/// Where the parent of an entry stands.
+enum Backward {
+    /// Nowhere, or it is its own.
+    Root,
+    /// Before it.
+    To(usize),
+    /// Behind it.
+    No,
 }
 
 /// The kind of an entry, with the small fields that are state.
@@ -168,6 +179,72 @@ impl Index {
     /// Whether every parent stands before its children, so that no walk can go in circles.
     pub(crate) fn is_regular(&self) -> bool {
         !self.irregular
+    }
+
+    /// Joins every entry whose parent is unknown, or itself, to an entry before it: the
+    /// line of the parent was lost, and what stands before it in the file is what it most
+    /// likely followed. Entries that name the same lost parent are joined to the same entry.
+    /// An entry without anything before it stays a root. Returns how many were joined.
+    pub(crate) fn join_orphans(&mut self) -> u64 {
+        if self.is_regular() {
+            return 0;
+        }
+        let mut joined = 0;
+        let mut over: HashMap<Arc<str>, usize> = HashMap::new();
+        // Entries whose way to the root only leads backwards. Joined to one of these alone,
+        // no entry becomes its own ancestor.
+        let mut grounded = Vec::with_capacity(self.nodes.len());
+        let mut nearest = None;
+        for at in 0..self.nodes.len() {
+            if let Some(lost) = self.lost_parent(at) {
+                let target = over.get(&lost).copied().or(nearest);
+                if let Some(target) = target {
+                    over.entry(lost).or_insert(target);
+                    self.join(at, target);
+                    joined += 1;
+                }
+            }
+            let back = self.backward_parent(at);
+            let is_grounded = match back {
+                Backward::Root => true,
+                Backward::To(parent) => grounded.get(parent).copied().unwrap_or(false),
+                Backward::No => false,
+            };
+            let counts = self.nodes.get(at).is_some_and(|node| self.counts(at, node));
+            grounded.push(is_grounded);
+            if counts && is_grounded {
+                nearest = Some(at);
+            }
+        }
+        joined
+    }
+
+    /// The parent that the entry at `at` names, when there is no other entry of that id.
+    fn lost_parent(&self, at: usize) -> Option<Arc<str>> {
+        let node = self.nodes.get(at)?;
+        let parent = node.parent.as_ref()?;
+        let lost = !self.contains(parent) || *parent == node.id;
+        lost.then(|| Arc::clone(parent))
+    }
+
+    fn join(&mut self, at: usize, target: usize) {
+        let id = self.nodes.get(target).map(|node| Arc::clone(&node.id));
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.parent = id;
+        }
+        if let Some(parent) = self.parents.get_mut(at) {
+            *parent = Some(target);
+        }
+    }
+
+    fn backward_parent(&self, at: usize) -> Backward {
+        let parent = self.nodes.get(at).and_then(|node| node.parent.as_deref());
+        match parent.map(|parent| self.position(parent)) {
+            None | Some(None) => Backward::Root,
+            Some(Some(parent)) if parent == at => Backward::Root,
+            Some(Some(parent)) if parent < at => Backward::To(parent),
+            Some(Some(_)) => Backward::No,
+        }
     }
 
     /// Position of the parent of the node at `at`, when it is known.

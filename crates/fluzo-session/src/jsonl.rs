@@ -107,6 +107,7 @@ impl JsonlStore {
             state.index.push(Node::of(&entry));
             state.places.push(Place::Memory(Arc::new(entry)));
         }
+        state.damage.joined = state.index.join_orphans();
         if state.index.iter().any(|node| begins_file(&node.kind)) {
             state.write_file(&*ids)?;
         }

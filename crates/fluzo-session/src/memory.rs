@@ -17,6 +17,7 @@ pub struct MemoryStore {
 struct Kept {
     index: Index,
     entries: Vec<Arc<Entry>>,
+    joined: u64,
 }
 
 impl MemoryStore {
@@ -26,12 +27,13 @@ impl MemoryStore {
     }
 
     /// A session of `entries`, taken as they are: as when a file is opened, a parent may be
-    /// unknown, and of several entries with one id the last counts.
+    /// unknown (the entry is joined to one before it), and of several entries with one id the last counts.
     pub fn with_entries(header: Header, entries: Vec<Entry>) -> Self {
         let mut kept = Kept::default();
         for entry in entries {
             kept.push(Arc::new(entry));
         }
+        kept.joined = kept.index.join_orphans();
         Self {
             header,
             kept: Mutex::new(kept),
@@ -77,7 +79,10 @@ impl SessionStore for MemoryStore {
     }
 
     fn damage(&self) -> DamageReport {
-        DamageReport::default()
+        DamageReport {
+            joined: self.lock().joined,
+            ..DamageReport::default()
+        }
     }
 
     fn notices(&self) -> Vec<Notice> {

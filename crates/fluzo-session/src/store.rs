@@ -178,6 +178,9 @@ pub struct DamageReport {
     pub items: Vec<Damage>,
     /// Number of all findings.
     pub total: u64,
+    /// Number of entries that name a parent which is not there, and were joined to an entry
+    /// that stands before them.
+    pub joined: u64,
 }
 
 /// One line that is no entry.
@@ -224,7 +227,7 @@ impl DamageReport {
 
     /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
-        self.total == 0
+        self.total == 0 && self.joined == 0
     }
 
     /// Adds a finding.
@@ -238,16 +241,22 @@ impl DamageReport {
 
 impl fmt::Display for DamageReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = if self.total == 1 { "line" } else { "lines" };
-        write!(f, "{} damaged {lines}", self.total)?;
+        if self.total > 0 || self.joined == 0 {
+            let lines = if self.total == 1 { "line" } else { "lines" };
+            write!(f, "{} damaged {lines}", self.total)?;
+        }
         for (at, damage) in self.items.iter().take(3).enumerate() {
             write!(f, "{}{damage}", if at == 0 { ": " } else { "; " })?;
         }
         if self.total > 3 {
-            f.write_str("; …")
-        } else {
-            Ok(())
+            f.write_str("; …")?;
         }
+        if self.joined == 0 {
+            return Ok(());
+        }
+        let comma = if self.total > 0 { ", " } else { "" };
+        let entries = if self.joined == 1 { "entry" } else { "entries" };
+        write!(f, "{comma}{} {entries} joined over a hole", self.joined)
     }
 }
 

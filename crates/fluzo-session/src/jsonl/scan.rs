@@ -161,6 +161,7 @@ impl Scanner {
             self.index
                 .set_kind(at, NodeKind::Compaction(Arc::clone(&first_kept)));
         }
+        self.damage.joined = self.index.join_orphans();
         Some(Scan {
             header,
             header_span,

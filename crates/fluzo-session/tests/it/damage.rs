@@ -5,7 +5,7 @@ use std::fs;
 use fluzo_session::{Damage, DamageReason, DamageReport, SessionStore, StoreError};
 use tempfile::TempDir;
 
-use crate::support::{HEADER, NOW, file, ids, line, open, session, text};
+use crate::support::{HEADER, NOW, file, ids, line, open, session, text, texts};
 
 fn check(lines: &[&str], kept: &[&str], damage: &[(u64, DamageReason)]) {
     let folder = TempDir::new().unwrap();
@@ -57,6 +57,99 @@ fn malformed_lines_stay_and_are_counted() {
             (10, DamageReason::MissingType),
         ],
     );
+}
+
+/// A file of `lines` is read as the texts of `wanted`, also once more after an append, with
+/// `joined` entries joined over a hole. What is in the file stays.
+fn check_joined(lines: &[&str], wanted: &[&str], joined: u64) {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, lines);
+    let before = fs::read(&path).unwrap();
+    let resumed = session(&path);
+    assert_eq!(texts(&resumed), wanted);
+    assert_eq!(resumed.damage().joined, joined);
+    resumed.append_message(text("more"), NOW).unwrap();
+    assert!(fs::read(&path).unwrap().starts_with(&before));
+    drop(resumed);
+    let again = session(&path);
+    assert_eq!(texts(&again), [wanted, &["more"]].concat());
+    assert_eq!(again.damage().joined, joined);
+}
+
+#[test]
+fn a_lost_line_costs_nothing_before_it() {
+    let (a, b) = (line("a", None), line("b", Some("a")));
+    let (d, e) = (line("d", Some("lost")), line("e", Some("d")));
+    check_joined(
+        &[&a, &b, "{\"bad", &d, &e],
+        &["text of a", "text of b", "text of d", "text of e"],
+        1,
+    );
+    // Two lines in a row are lost, and the one entry that follows knows only the second.
+    check_joined(
+        &[&a, "{\"bad", "{\"bad", &d],
+        &["text of a", "text of d"],
+        1,
+    );
+    // The same without any damaged line.
+    check_joined(&[&a, &d], &["text of a", "text of d"], 1);
+    let own = line("s", Some("s"));
+    check_joined(&[&a, &own], &["text of a", "text of s"], 1);
+}
+
+#[test]
+fn branches_of_a_lost_line_stay_branches() {
+    let (a, d, e) = (
+        line("a", None),
+        line("d", Some("lost")),
+        line("e", Some("d")),
+    );
+    let other = line("o", Some("lost"));
+    check_joined(
+        &[&a, "{\"bad", &d, &e, &other],
+        &["text of a", "text of o"],
+        2,
+    );
+}
+
+#[test]
+fn a_second_root_and_an_entry_behind_nothing_are_roots() {
+    let (a, root) = (line("a", None), line("r", None));
+    check_joined(&[&a, &root], &["text of r"], 0);
+    let orphan = line("o", Some("lost"));
+    check_joined(&["{\"bad", &orphan, &a], &["text of a"], 0);
+    check_joined(&["{\"bad", &orphan], &["text of o"], 0);
+}
+
+#[test]
+fn what_was_joined_is_said() {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, &[&line("a", None), &line("d", Some("lost"))]);
+    let damage = open(&path).unwrap().damage();
+    assert!(!damage.is_empty());
+    assert_eq!(damage.to_string(), "1 entry joined over a hole");
+    let path = file(
+        &folder,
+        &[&line("a", None), "{\"bad", &line("d", Some("lost"))],
+    );
+    let said = open(&path).unwrap().damage().to_string();
+    assert!(
+        said.starts_with("1 damaged line: line 3 at byte "),
+        "{said}"
+    );
+    assert!(said.ends_with(", 1 entry joined over a hole"), "{said}");
+}
+
+#[test]
+fn a_fork_before_an_entry_that_was_joined_keeps_what_stands_before() {
+    let folder = TempDir::new().unwrap();
+    let path = file(
+        &folder,
+        &[&line("a", None), "{\"bad", &line("d", Some("lost"))],
+    );
+    let fork = session(&path).fork(Some("d")).unwrap();
+    let ids: Vec<&str> = fork.entries.iter().map(|entry| &*entry.id).collect();
+    assert_eq!(ids, ["a"]);
 }
 
 #[test]

@@ -99,18 +99,54 @@ fn same_everywhere(one: &Arc<dyn SessionStore>, two: &Arc<dyn SessionStore>) {
     }
 }
 
+/// The parent of each entry that has one. Where the named one is not there, or is the entry
+/// itself, it is the nearest entry before it whose way to the root is known and leads
+/// backwards only, the same for all that name the same parent.
+fn joined(entries: &[Entry]) -> HashMap<&str, &str> {
+    let mut parents: HashMap<&str, &str> = HashMap::new();
+    let mut targets: HashMap<&str, &str> = HashMap::new();
+    let place = |id: &str| entries.iter().position(|entry| entry.id == id);
+    for (at, entry) in entries.iter().enumerate() {
+        let Some(named) = entry.parent_id.as_deref() else {
+            continue;
+        };
+        if place(named).is_some_and(|parent| parent != at) {
+            parents.insert(&entry.id, named);
+            continue;
+        }
+        let is_grounded = |from: &&Entry| {
+            let mut now = &*from.id;
+            while let Some(next) = parents.get(now) {
+                if place(next) >= place(now) {
+                    return false;
+                }
+                now = next;
+            }
+            true
+        };
+        let nearest = entries[..at].iter().rev().find(is_grounded);
+        let target = targets
+            .get(named)
+            .copied()
+            .or(nearest.map(|entry| &*entry.id));
+        if let Some(target) = target {
+            targets.insert(named, target);
+            parents.insert(&entry.id, target);
+        }
+    }
+    parents
+}
+
 /// The context as the requirement text tells it, step by step: roles with the summary or
 /// text of each message, the level, the model.
 fn as_told(entries: &[Entry], leaf: &str) -> (Vec<String>, String, Option<String>) {
     let by_id: HashMap<&str, &Entry> = entries.iter().map(|entry| (&*entry.id, entry)).collect();
+    let parents = joined(entries);
     let mut path: Vec<&Entry> = Vec::new();
     let mut next = by_id.get(leaf);
     while let Some(entry) = next.filter(|entry| path.iter().all(|old| old.id != entry.id)) {
         path.insert(0, entry);
-        next = entry
-            .parent_id
-            .as_deref()
-            .and_then(|parent| by_id.get(parent));
+        next = parents.get(&*entry.id).and_then(|parent| by_id.get(parent));
     }
     let (mut level, mut model, mut compacted) = ("off".to_owned(), None, None);
     for (at, entry) in path.iter().enumerate() {
