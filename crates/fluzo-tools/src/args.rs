@@ -4,14 +4,18 @@ use fluzo_agent::ToolError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::shown;
+
 /// The typed form of validated arguments.
 ///
 /// # Errors
 ///
 /// Text for the model; cannot happen when the schema fits the type.
 pub(crate) fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
-    serde_json::from_value(arguments)
-        .map_err(|error| ToolError::new(format!("Invalid arguments: {error}")))
+    serde_json::from_value(arguments).map_err(|error| {
+        let text = error.to_string();
+        ToolError::new(format!("Invalid arguments: {}", shown::bounded(&text)))
+    })
 }
 
 /// Gives `other` the name `name`. Both at once are fine while they say the same.
@@ -47,9 +51,10 @@ pub(crate) fn rename(
     }
 }
 
-/// A validation error in the form that schema checks give.
+/// A validation error in the form that schema checks give; long arguments are shown in part.
 pub(crate) fn invalid(tool: &str, path: &str, problem: &str, received: &Value) -> ToolError {
     let shown = serde_json::to_string_pretty(received).unwrap_or_default();
+    let shown = shown::bounded(&shown);
     ToolError::new(format!(
         "Validation failed for tool \"{tool}\":\n  - {path}: {problem}\n\nReceived arguments:\n{shown}"
     ))

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::edit_apply::{Applied, apply};
 use crate::edit_match::Edit;
-use crate::{ToolEnv, args, paths};
+use crate::{ToolEnv, args, paths, shown};
 
 /// Files above this are not edited: their text is held in memory several times.
 const MAX_BYTES: u64 = 512 << 20;
@@ -226,5 +226,6 @@ fn read_whole(env: &ToolEnv, path: &Path, given: &str) -> Result<Vec<u8>, ToolEr
 }
 
 fn not_editable(given: &str, code: &str) -> String {
+    let given = shown::bounded(given);
     format!("Could not edit file: {given}. Error code: {code}.")
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::notices::{self, size};
 use crate::searching::{HeadText, search};
-use crate::{ToolEnv, args, paths};
+use crate::{ToolEnv, args, paths, shown};
 
 /// Results when the model names no limit.
 const DEFAULT_LIMIT: usize = 1000;
@@ -105,7 +105,8 @@ impl Tool for FindTool {
 fn result(query: &FindQuery, report: &FindReport, max_bytes: usize) -> ToolOutput {
     let mut page = HeadText::new(max_bytes);
     for FoundPath { relative, is_dir } in &report.paths {
-        page.push(&[&relative.to_string_lossy(), if *is_dir { "/" } else { "" }]);
+        let name = relative.to_string_lossy();
+        page.push(&[&shown::name(&name), if *is_dir { "/" } else { "" }]);
     }
     if page.is_empty() {
         return ToolOutput::text(notices::nothing(

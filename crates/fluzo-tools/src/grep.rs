@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::notices::{self, size};
 use crate::searching::{HeadText, search};
-use crate::{ToolEnv, ToolLimits, args, paths};
+use crate::{ToolEnv, ToolLimits, args, paths, shown};
 
 /// Matches when the model names no limit.
 const DEFAULT_LIMIT: usize = 100;
@@ -234,14 +234,11 @@ impl Page {
     }
 }
 
-/// The way from `root`, or the name of a file that is the root itself.
+/// The way from `root`, or the name of a file that is the root itself, fit for a line.
 fn label(root: &Path, path: &Path) -> String {
-    match path.strip_prefix(root) {
-        Ok(way) if !way.as_os_str().is_empty() => way.to_string_lossy().into_owned(),
-        _ => path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
-    }
+    let way = match path.strip_prefix(root) {
+        Ok(way) if !way.as_os_str().is_empty() => way.as_os_str(),
+        _ => path.file_name().unwrap_or_default(),
+    };
+    shown::name(&way.to_string_lossy()).into_owned()
 }

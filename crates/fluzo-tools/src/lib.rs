@@ -26,6 +26,7 @@ mod read;
 mod read_lines;
 pub mod registry;
 mod searching;
+mod shown;
 mod text_form;
 mod write;
 

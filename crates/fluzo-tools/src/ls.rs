@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::name_order;
 use crate::notices::{self, size};
-use crate::{ToolEnv, args, paths};
+use crate::{ToolEnv, args, paths, shown};
 
 /// Entries listed when the model names no limit.
 pub(crate) const DEFAULT_ENTRIES: usize = 500;
@@ -86,14 +86,14 @@ impl Tool for LsTool {
 }
 
 fn list(env: &ToolEnv, path: &Path, given: &str, limit: usize) -> Result<ToolOutput, ToolError> {
-    let shown = path.display();
+    let place = shown::path(path);
     let Ok(meta) = env.fs.metadata(path) else {
         let names = paths::ambiguity(env, given).map(|names| format!("\n{names}"));
         let names = names.unwrap_or_default();
-        return Err(ToolError::new(format!("Path not found: {shown}{names}")));
+        return Err(ToolError::new(format!("Path not found: {place}{names}")));
     };
     if meta.kind != FileKind::Directory {
-        return Err(ToolError::new(format!("Not a directory: {shown}")));
+        return Err(ToolError::new(format!("Not a directory: {place}")));
     }
     let entries = env.fs.read_dir(path).map_err(|error| {
         ToolError::new(format!("Cannot read directory: {}", errno_text(&error)))
@@ -110,7 +110,7 @@ fn list(env: &ToolEnv, path: &Path, given: &str, limit: usize) -> Result<ToolOut
     names.sort_by(|a, b| name_order::compare(&a.0, &b.0));
     let lines = names
         .iter()
-        .map(|(name, slash)| format!("{name}{slash}"))
+        .map(|(name, slash)| format!("{}{slash}", shown::name(name)))
         .collect();
     let mut output = listing(lines, limit, env.limits.text.max_bytes);
     if let (Some(name), Some(fluzo_llm::Content::Text(block))) = (

@@ -10,7 +10,7 @@ use fluzo_agent::{Permit, ToolError};
 use fluzo_policy::{Access, PathOperation};
 use unicode_normalization::UnicodeNormalization;
 
-use crate::ToolEnv;
+use crate::{ToolEnv, shown};
 
 /// Where a path argument leads.
 pub(crate) enum Located {
@@ -130,7 +130,7 @@ pub(crate) fn ambiguity(env: &ToolEnv, given: &str) -> Option<String> {
 /// A line that gives the name on disk when it is not the one asked for.
 pub(crate) fn real_name(env: &ToolEnv, given: &str, path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy();
-    (absolute(env, given) != path).then(|| format!("[Name on disk: {name}]"))
+    (absolute(env, given) != path).then(|| format!("[Name on disk: {}]", shown::name(&name)))
 }
 
 /// Spaces that file names and texts use instead of the plain one.

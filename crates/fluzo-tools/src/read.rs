@@ -19,7 +19,7 @@ use crate::ls::{DEFAULT_ENTRIES, listing};
 use crate::notices::size;
 use crate::read_lines::{Lines, Window, read_lines};
 use crate::text_form::TextForm;
-use crate::{ToolEnv, args, image_block, name_order, paths};
+use crate::{ToolEnv, args, image_block, name_order, paths, shown};
 
 /// Bytes from the start of a file that tell what it is.
 const HEAD: usize = 4100;
@@ -197,7 +197,7 @@ impl Reading<'_> {
             Some(ImageKind::Sent(mime)) => self.image(head, file, mime),
             Some(ImageKind::Refused(name)) => Err(ToolError::new(format!(
                 "Cannot read {}: {name} images are not supported. Convert it to PNG or JPEG, with bash for example.",
-                self.arguments.path
+                shown::bounded(&self.arguments.path)
             ))),
             None => self.text(head, file),
         }
@@ -233,7 +233,7 @@ impl Reading<'_> {
     fn binary(&self) -> ToolError {
         ToolError::new(format!(
             "Cannot read {}: it has NUL bytes, so it is a binary file. Use bash, with file, strings or xxd for example.",
-            self.arguments.path
+            shown::bounded(&self.arguments.path)
         ))
     }
 
@@ -322,7 +322,7 @@ impl Reading<'_> {
                 .unwrap_or_default()
                 .to_string_lossy();
             let slash = if found.is_dir { "/" } else { "" };
-            format!("{}{name}{slash}", "  ".repeat(depth))
+            format!("{}{}{slash}", "  ".repeat(depth), shown::name(&name))
         });
         Ok(listing(
             lines.collect(),
@@ -343,7 +343,8 @@ impl Reading<'_> {
         match errno_name(error) {
             // The reason is in the error's own text: a pipe or a device.
             "EINVAL" | "UNKNOWN" => {
-                ToolError::new(format!("Cannot read {}: {error}", self.arguments.path))
+                let given = shown::bounded(&self.arguments.path);
+                ToolError::new(format!("Cannot read {given}: {error}"))
             }
             _ => ToolError::new(system_text(error, "open", self.path)),
         }
@@ -359,6 +360,6 @@ fn system_text(error: &std::io::Error, call: &str, path: &Path) -> String {
         "{}: {}, {call} '{}'",
         errno_name(error),
         errno_text(error),
-        path.display()
+        shown::path(path)
     )
 }

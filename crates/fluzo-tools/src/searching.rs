@@ -10,7 +10,7 @@ use fluzo_llm::{AbortSignal, Content, ToolOutput};
 use fluzo_stdx::truncate::Truncation;
 
 use crate::notices::truncate_bytes;
-use crate::{ToolEnv, paths};
+use crate::{ToolEnv, paths, shown};
 
 /// Runs `work` on a worker thread. The search ends soon after `abort` fires or the future is
 /// dropped. `given` is the path argument as the model wrote it and `root` what it means; when
@@ -45,14 +45,16 @@ pub(crate) async fn search(
 
 fn failed(env: &ToolEnv, given: &str, error: SearchError) -> ToolError {
     ToolError::new(match error {
-        SearchError::Pattern { message } | SearchError::Glob { message } => message,
+        SearchError::Pattern { message } | SearchError::Glob { message } => {
+            shown::bounded(&message).into_owned()
+        }
         SearchError::Cancelled => "Operation aborted".into(),
         SearchError::Root { path, source } => root_failed(env, given, &path, &source),
     })
 }
 
 fn root_failed(env: &ToolEnv, given: &str, path: &Path, source: &std::io::Error) -> String {
-    let path = path.display();
+    let path = shown::path(path);
     match source.kind() {
         std::io::ErrorKind::NotFound => {
             let ambiguity = paths::ambiguity(env, given);

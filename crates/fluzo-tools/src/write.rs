@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::text_form::UTF8_MARK;
-use crate::{ToolEnv, args, paths};
+use crate::{ToolEnv, args, paths, shown};
 
 /// Writes whole files, with the folders they need. A file that exists keeps its mode and its
 /// byte-order mark.
@@ -119,5 +119,5 @@ fn has_mark(env: &ToolEnv, path: &Path) -> bool {
 
 fn failed(error: &std::io::Error, call: &str, path: &Path) -> ToolError {
     let (name, text) = (errno_name(error), errno_text(error));
-    ToolError::new(format!("{name}: {text}, {call} '{}'", path.display()))
+    ToolError::new(format!("{name}: {text}, {call} '{}'", shown::path(path)))
 }

@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 
 use crate::support::{call, env};
 
-/// Tool, its required and its optional arguments with their types.
-const SCHEMAS: [(&str, &[(&str, &str)], &[(&str, &str)]); 7] = [
+/// Arguments with their types.
+type Named = &'static [(&'static str, &'static str)];
+
+/// Tool, its required and its optional arguments.
+const SCHEMAS: [(&str, Named, Named); 7] = [
     (
         "read",
         &[("path", "string")],

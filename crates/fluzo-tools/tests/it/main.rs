@@ -15,6 +15,7 @@ mod ls;
 mod paths;
 mod read;
 mod registry;
+mod shown;
 mod support;
 mod unruly_files;
 mod write;
