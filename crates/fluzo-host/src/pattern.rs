@@ -191,6 +191,8 @@ mod tests {
         let rows = [
             (Some("nosuch"), "m", "Unknown provider \"nosuch\""),
             (None, "nosuch", "Model \"nosuch\" not found"),
+            // What stands behind the colon is no level.
+            (None, "beta:huge", "Model \"beta:huge\" not found"),
         ];
         for (provider, pattern, text) in rows {
             let error = registry().resolve(provider, pattern).unwrap_err();

@@ -1,6 +1,6 @@
 //! Print mode: what stands on which stream, and the exit code.
 
-use fluzo_sim::{Completion, Reply, RequestExpectation, Scenario, Step, ToolCall};
+use fluzo_sim::{Body, Completion, Reply, RequestExpectation, Scenario, Step, ToolCall};
 use serde_json::json;
 
 use crate::support::*;
@@ -182,5 +182,20 @@ fn the_four_tools_work_together() {
         result.contains(&format!("{}\\none\\nTWO", project.display())),
         "{result}"
     );
+    approve(simulator);
+}
+
+/// Whatever the status, an allowance that is used up does not come back by asking again.
+#[test]
+fn a_used_up_allowance_is_not_asked_again() {
+    let body = json!({"error": {"message": "used up", "type": "insufficient_quota", "code": "insufficient_quota"}});
+    let script = scenario().step(Reply::with_body(429, Body::Json(body)));
+    let simulator = simulator(script);
+    let stage = Stage::with_fake(&simulator);
+    stage.settings(&json!({"retry": {"baseDelayMs": 1}}));
+    let ran = stage.pi(&["-p", "hi"]);
+    assert_eq!((ran.code(), ran.out().as_str()), (1, ""));
+    assert!(ran.err().contains("used up"), "{}", ran.err());
+    assert_eq!(simulator.requests().len(), 1);
     approve(simulator);
 }

@@ -103,6 +103,11 @@ fn only_the_latest_compaction_counts() {
         .unwrap();
     assert_eq!(roles(&session), ["compactionSummary", "user", "user"]);
     assert_eq!(texts(&session), ["two", "three"]);
+    let context = serde_json::to_string(&session.context().unwrap().messages).unwrap();
+    assert!(
+        context.contains("second") && !context.contains("first"),
+        "{context}"
+    );
     // One that keeps an entry before an earlier compaction keeps what lies between, but not that.
     session
         .append_compaction(compaction(&one.id, "third"), NOW)
