@@ -223,10 +223,10 @@ impl ProviderEntry {
             && self.headers.is_empty()
             && self.compat.is_empty()
             && self.models.is_empty()
-            && !self
+            && self
                 .model_overrides
                 .as_object()
-                .is_some_and(|all| !all.is_empty())
+                .is_none_or(serde_json::Map::is_empty)
     }
 }
 
