@@ -10,6 +10,10 @@ pub(crate) fn text(notice: &Notice) -> String {
             from.display(),
             to.display()
         ),
+        Notice::TurnLeftOut { from, entries } => format!(
+            "`{}` has an unfinished turn of that process ({entries} entries); it is not part of this conversation",
+            from.display()
+        ),
         Notice::ForkedBecauseChanged {
             from,
             to,

@@ -155,17 +155,22 @@ impl Inner {
             return Ok(());
         }
         let (session, now) = (&self.parts.opened.session, self.parts.time.now_ms());
+        // A call that another process may still be running must not be taken for interrupted.
+        let moved_back = session.claim(now)?;
+        if moved_back {
+            *self.context() = session.context()?.messages;
+        }
         let added = interrupted::settle(session, now)?;
         self.context().extend(added);
         let model = (
             self.parts.model.provider.clone(),
             self.parts.model.id.clone(),
         );
-        if self.parts.opened.model.as_ref() != Some(&model) {
+        if moved_back || self.parts.opened.model.as_ref() != Some(&model) {
             session.append_model_change(&model.0, &model.1, now)?;
         }
         let level = self.parts.thinking;
-        if self.parts.opened.thinking != Some(level) {
+        if moved_back || self.parts.opened.thinking != Some(level) {
             session.append_thinking_level_change(level.as_str(), now)?;
         }
         self.began.store(true, Ordering::SeqCst);

@@ -265,6 +265,15 @@ impl Index {
         &self.nodes
     }
 
+    /// The first `len` entries that were pushed, as if there were no others.
+    pub(crate) fn prefix(&self, len: usize) -> Self {
+        let mut index = Self::default();
+        for node in self.nodes.iter().take(len) {
+            index.push(node.clone());
+        }
+        index
+    }
+
     /// Replaces what is known of one entry's payload.
     pub(crate) fn set_kind(&mut self, at: usize, kind: NodeKind) {
         if let Some(node) = self.nodes.get_mut(at) {

@@ -16,6 +16,7 @@ mod lines;
 pub mod locate;
 mod migrate;
 mod scan;
+mod turn;
 
 use std::fs::{self, File};
 use std::io;
@@ -28,8 +29,9 @@ use fluzo_stdx::time::parse_iso;
 use self::copy::{Copied, Place, Source};
 use self::disk::{Claim, Disk, refused};
 use self::scan::Span;
+use self::turn::LeftOut;
 use crate::entry::VERSION;
-use crate::store::{Change, DamageReport, Durability, Notice, SessionStore, StoreError};
+use crate::store::{Change, Claimed, DamageReport, Durability, Notice, SessionStore, StoreError};
 use crate::{Entry, ForkError, Header, Index, Node, NodeKind, Role};
 
 /// A session in a file.
@@ -54,6 +56,8 @@ struct State {
     /// Version of the format the file is in, and where its header is.
     version: u64,
     header_span: Span,
+    /// What another process was writing when this session left it.
+    left_out: Option<LeftOut>,
 }
 
 impl JsonlStore {
@@ -82,6 +86,7 @@ impl JsonlStore {
             disk: Some(disk),
             version,
             header_span: found.header_span,
+            left_out: None,
         };
         Ok(Self {
             ids,
@@ -133,7 +138,8 @@ impl JsonlStore {
     }
 
     /// Copies all entries of the session file `source`, as they are, into a new file in
-    /// `folder` under `header`, which gets the source as its parent session.
+    /// `folder` under `header`, which gets the source as its parent session. Of a source
+    /// that another process writes, the turn that it may still be in is left out.
     ///
     /// # Errors
     ///
@@ -154,7 +160,10 @@ impl JsonlStore {
         header.parent_session = Some(source.to_string_lossy().into_owned());
         let path = folder.join(locate::file_name(&header.timestamp, &header.id));
         make_folder(&path)?;
-        opened.lock().move_to(path, header)?;
+        let mut state = opened.lock();
+        let busy = state.disk.as_ref().is_some_and(Disk::is_busy);
+        state.move_whole(path, header, busy)?;
+        drop(state);
         Ok(opened)
     }
 
@@ -169,22 +178,39 @@ impl SessionStore for JsonlStore {
         self.lock().header.clone()
     }
 
-    fn append(&self, entry: Entry, durability: Durability) -> Result<Arc<Entry>, StoreError> {
+    fn append(&self, mut entry: Entry, durability: Durability) -> Result<Arc<Entry>, StoreError> {
         let mut state = self.lock();
+        state.adopt(&mut entry);
         state.index.admits(&entry)?;
-        let line = entry.to_line().map_err(copy::unwritable(&entry.id))?;
+        let mut line = entry.to_line().map_err(copy::unwritable(&entry.id))?;
+        if state.disk.is_some() {
+            state.ready(&entry.timestamp, durability, &*self.ids)?;
+            if state.adopt(&mut entry) {
+                line = entry.to_line().map_err(copy::unwritable(&entry.id))?;
+            }
+        }
         let (node, entry) = (Node::of(&entry), Arc::new(entry));
         if state.disk.is_none() {
             state.append_unborn(node, Arc::clone(&entry), durability, &*self.ids)?;
             return Ok(entry);
         }
-        state.ready(&entry.timestamp, durability, &*self.ids)?;
         if let Some(disk) = &mut state.disk {
             let place = Place::Disk(disk.append(&line, durability)?);
             state.index.push(node);
             state.places.push(place);
         }
         Ok(entry)
+    }
+
+    fn claim(&self, timestamp: &str) -> Result<Claimed, StoreError> {
+        let mut state = self.lock();
+        state.ready(timestamp, Durability::Buffered, &*self.ids)?;
+        Ok(match &state.left_out {
+            None => Claimed::Whole,
+            Some(left) => Claimed::CutBack {
+                leaf: left.leaf.clone(),
+            },
+        })
     }
 
     fn read_index(&self, look: &mut dyn FnMut(&Index)) {
@@ -239,6 +265,7 @@ impl State {
             disk: None,
             version: VERSION,
             header_span: Span::default(),
+            left_out: None,
         }
     }
 
@@ -392,8 +419,9 @@ impl State {
         let parent = Some(from.to_string_lossy().into_owned());
         let header = self.successor(timestamp, parent, ids);
         let to = self.sibling(&header);
-        let lost = self.move_to(to.clone(), header)?;
-        self.notices.push(match change {
+        let told = self.notices.len();
+        let lost = self.move_whole(to.clone(), header, change.is_none())?;
+        let notice = match change {
             None => Notice::ForkedBecauseBusy { from, to },
             Some(change) => Notice::ForkedBecauseChanged {
                 from,
@@ -401,8 +429,61 @@ impl State {
                 change,
                 lost,
             },
-        });
+        };
+        self.notices.insert(told, notice);
         Ok(())
+    }
+
+    /// [`move_to`](Self::move_to), from a file that is `busy` without the unfinished turn at
+    /// its end.
+    fn move_whole(
+        &mut self,
+        path: PathBuf,
+        header: Header,
+        busy: bool,
+    ) -> Result<usize, StoreError> {
+        let Some(cut) = busy.then(|| self.unfinished()).flatten() else {
+            return self.move_to(path, header);
+        };
+        let from = self.path.clone();
+        let left = LeftOut::of(&self.index, cut);
+        let kept = self.places.iter().take(cut).cloned().collect();
+        let index = std::mem::take(&mut self.index);
+        self.index = index.prefix(cut);
+        let places = std::mem::replace(&mut self.places, kept);
+        let moved = self.move_to(path, header);
+        if moved.is_err() {
+            (self.index, self.places) = (index, places);
+            return moved;
+        }
+        let entries = left.ids.len();
+        self.notices.push(Notice::TurnLeftOut { from, entries });
+        self.left_out = Some(left);
+        moved
+    }
+
+    fn unfinished(&mut self) -> Option<usize> {
+        let Self {
+            index,
+            places,
+            disk,
+            version,
+            ..
+        } = self;
+        turn::unfinished(index, |at| match places.get(at)? {
+            Place::Memory(entry) => Some(Entry::clone(entry)),
+            Place::Disk(span) => {
+                let text = disk.as_mut()?.text(*span)?;
+                copy::decode(&text, index.raw().get(at)?, *version)
+            }
+        })
+    }
+
+    /// Lets an entry that would follow what was left out follow what is there;
+    /// returns whether it was one.
+    fn adopt(&self, entry: &mut Entry) -> bool {
+        let left = self.left_out.as_ref();
+        left.is_some_and(|left| left.adopt(entry))
     }
 }
 

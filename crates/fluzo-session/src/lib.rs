@@ -24,5 +24,6 @@ pub use jsonl::JsonlStore;
 pub use memory::MemoryStore;
 pub use session::Session;
 pub use store::{
-    Change, Damage, DamageReason, DamageReport, Durability, Notice, SessionStore, StoreError,
+    Change, Claimed, Damage, DamageReason, DamageReport, Durability, Notice, SessionStore,
+    StoreError,
 };

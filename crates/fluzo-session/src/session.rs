@@ -10,7 +10,7 @@ use fluzo_stdx::time::iso_utc;
 use serde_json::Value;
 
 use crate::fork::{self, Fork, ForkError};
-use crate::store::{DamageReport, Durability, Notice, SessionStore, StoreError};
+use crate::store::{Claimed, DamageReport, Durability, Notice, SessionStore, StoreError};
 use crate::tree::{self, Target};
 use crate::{Compaction, Entry, EntryKind, Header, Index, NodeKind, Role, SessionContext, context};
 
@@ -102,6 +102,27 @@ impl Session {
     pub fn context(&self) -> Result<SessionContext, StoreError> {
         let leaf = self.leaf_id();
         context::build(&*self.store, leaf.as_deref())
+    }
+
+    /// Makes sure, before anything is appended, that this process alone writes the session;
+    /// when another one does, the session goes on in a new file. Returns whether the leaf had
+    /// to move back, because the other process may still be in the turn that it was in.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be written; session and leaf are then as before.
+    pub fn claim(&self, now_ms: i64) -> Result<bool, StoreError> {
+        let mut leaf = self.leaf();
+        let Claimed::CutBack { leaf: before } = self.store.claim(&iso_utc(now_ms))? else {
+            return Ok(false);
+        };
+        let gone = leaf
+            .as_deref()
+            .is_some_and(|leaf| self.require(leaf).is_err());
+        if gone {
+            *leaf = before.as_deref().map(str::to_owned);
+        }
+        Ok(gone)
     }
 
     /// Appends an entry of any kind as a child of the leaf and moves the leaf to it.

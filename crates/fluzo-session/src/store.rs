@@ -23,6 +23,18 @@ pub trait SessionStore: Send + Sync {
     /// the store is as it was before and the call may be repeated.
     fn append(&self, entry: Entry, durability: Durability) -> Result<Arc<Entry>, StoreError>;
 
+    /// Makes sure, before anything is appended, that this process alone writes the session.
+    /// A session that another process writes goes on in a new file that begins at
+    /// `timestamp` (ISO 8601), without the turn that the other may still be in.
+    ///
+    /// # Errors
+    ///
+    /// When the session cannot be written. Then the store is as it was before.
+    fn claim(&self, timestamp: &str) -> Result<Claimed, StoreError> {
+        let _ = timestamp;
+        Ok(Claimed::Whole)
+    }
+
     /// Lends the index for as long as `look` runs, which must not call the store.
     fn read_index(&self, look: &mut dyn FnMut(&Index));
 
@@ -55,6 +67,19 @@ impl dyn SessionStore + '_ {
         self.read_index(&mut |index| answer = look.take().map(|look| look(index)));
         answer
     }
+}
+
+/// What there is of a session that was claimed for writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claimed {
+    /// All of it.
+    Whole,
+    /// All but the unfinished turn of another process. What would have followed that turn
+    /// follows `leaf`, or is a root.
+    CutBack {
+        /// The entry before that turn.
+        leaf: Option<Arc<str>>,
+    },
 }
 
 /// How safe an entry is when `append` returns.
@@ -123,6 +148,13 @@ pub enum Notice {
         from: PathBuf,
         /// The new file.
         to: PathBuf,
+    },
+    /// What another process is still writing was not taken into the new file.
+    TurnLeftOut {
+        /// The file that holds it.
+        from: PathBuf,
+        /// Number of entries.
+        entries: usize,
     },
     /// The file was changed by someone else; from now on the session is kept in a new one.
     ForkedBecauseChanged {
@@ -296,6 +328,12 @@ impl fmt::Display for Notice {
                 from.display(),
                 to.display()
             ),
+            Self::TurnLeftOut { from, entries } => write!(
+                f,
+                "the unfinished turn of the process that writes `{}` was left out ({})",
+                from.display(),
+                entries_text(*entries)
+            ),
             Self::ForkedBecauseChanged {
                 from,
                 to,
@@ -331,6 +369,13 @@ impl fmt::Display for Notice {
                 write!(f, "cannot lock session `{}`: {reason}", path.display())
             }
         }
+    }
+}
+
+fn entries_text(count: usize) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        count => format!("{count} entries"),
     }
 }
 

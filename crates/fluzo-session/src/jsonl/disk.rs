@@ -135,6 +135,13 @@ impl Disk {
         read_text(&mut self.reader, span)
     }
 
+    /// Whether another process, or another handle, holds the lock. Takes none itself.
+    pub(super) fn is_busy(&self) -> bool {
+        // A handle of its own, so that closing it lets go of what it got.
+        let probe = File::open(&self.path);
+        probe.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
     /// Makes sure that this process alone may append.
     pub(super) fn claim(&mut self) -> Result<Claim, StoreError> {
         if self.ragged {

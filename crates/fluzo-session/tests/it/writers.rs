@@ -2,16 +2,21 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use fluzo_session::{Change, Notice, Session};
+use fluzo_llm::Message;
+use fluzo_session::{Change, Header, JsonlStore, Notice, Session};
 use tempfile::TempDir;
 
-use crate::support::{NOW, new_session, open, session, text, texts};
+use crate::support::{
+    NOW, assistant, calls, new_session, open, random_ids, result, roles, session, text, texts,
+};
 
 /// A session of one message, and its file.
 fn started(folder: &TempDir) -> PathBuf {
     let session = new_session(folder.path());
     session.append_message(text("start"), NOW).unwrap();
+    session.append_message(assistant("done"), NOW).unwrap();
     session.path().unwrap()
 }
 
@@ -54,6 +59,100 @@ fn a_second_writer_forks_to_a_new_file_and_says_so() {
     drop((one, two));
     assert_eq!(texts(&session(&path)), ["start", "from one", "one again"]);
     assert_eq!(texts(&session(&to)), ["start", "from two", "two again"]);
+}
+
+/// A second handle on a session whose first handle has just written `turn` and is alive
+/// goes on from what `roles` names, `left_out` entries of the turn being left out.
+fn check_cut(turn: &[Arc<Message>], want: &[&str], left_out: usize) {
+    let folder = TempDir::new().unwrap();
+    let path = started(&folder);
+    let live = session(&path);
+    for message in turn {
+        live.append_message(Arc::clone(message), NOW).unwrap();
+    }
+    let before = fs::read(&path).unwrap();
+    let claimed = session(&path);
+    assert_eq!(claimed.claim(NOW).unwrap(), left_out > 0);
+    assert_eq!(roles(&claimed), want);
+    assert!(claimed.unanswered_calls().unwrap().is_empty());
+    assert!(!claimed.claim(NOW).unwrap());
+    // Without a claim the first append does the same.
+    let appended = session(&path);
+    appended.append_message(text("mine"), NOW).unwrap();
+    let more = [want, &["user"]].concat();
+    assert_eq!(roles(&appended), more);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    let from = path.clone();
+    let to = appended.path().unwrap();
+    let mut notices = vec![Notice::ForkedBecauseBusy { from, to }];
+    if left_out > 0 {
+        notices.push(Notice::TurnLeftOut {
+            from: path.clone(),
+            entries: left_out,
+        });
+    }
+    assert_eq!(appended.notices(), notices);
+    assert_eq!(roles(&session(&appended.path().unwrap())), more);
+    // A fork by name, too.
+    let header = Header::new("fork", "2026-12-02T00:00:00.000Z", "/w");
+    let fork = JsonlStore::fork_from(&path, folder.path(), header, random_ids()).unwrap();
+    let fork = Session::new(Arc::new(fork), random_ids());
+    assert_eq!(roles(&fork), want);
+    assert_eq!(fork.notices(), notices[1..]);
+}
+
+#[test]
+fn the_unfinished_turn_of_a_live_writer_is_left_to_it() {
+    let (user, done) = (text("next"), assistant("done"));
+    let (call, answer) = (calls(&["c1", "c2"], "toolUse"), result("c1"));
+    let both = result("c2");
+    check_cut(&[], &["user", "assistant"], 0);
+    check_cut(std::slice::from_ref(&user), &["user", "assistant"], 1);
+    check_cut(&[user.clone(), call.clone()], &["user", "assistant"], 2);
+    check_cut(
+        &[user.clone(), call.clone(), answer.clone()],
+        &["user", "assistant"],
+        3,
+    );
+    let whole = [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "toolResult",
+        "toolResult",
+    ];
+    let calling = [user.clone(), call.clone(), answer, both];
+    check_cut(&calling, &whole, 0);
+    let again = [&calling[..], &[calls(&["c3"], "toolUse")]].concat();
+    check_cut(&again, &whole, 1);
+    check_cut(
+        &[user.clone(), done],
+        &["user", "assistant", "user", "assistant"],
+        0,
+    );
+    let failed = calls(&["c1"], "error");
+    check_cut(
+        &[user, failed],
+        &["user", "assistant", "user", "assistant"],
+        0,
+    );
+}
+
+#[test]
+fn an_unfinished_turn_of_a_writer_that_ended_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let path = started(&folder);
+    let ended = session(&path);
+    ended.append_message(text("next"), NOW).unwrap();
+    ended
+        .append_message(calls(&["c1"], "toolUse"), NOW)
+        .unwrap();
+    drop(ended);
+    let session = session(&path);
+    assert!(!session.claim(NOW).unwrap());
+    assert_eq!(session.unanswered_calls().unwrap().len(), 1);
+    assert!(session.notices().is_empty());
 }
 
 #[test]
@@ -161,8 +260,8 @@ fn entries_that_are_gone_keep_their_place_in_the_tree() {
     let Notice::ForkedBecauseChanged { lost, .. } = &notices[0] else {
         panic!("{notices:?}")
     };
-    assert_eq!(*lost, 3);
-    assert!(notices[0].to_string().ends_with("; 3 entries were gone"));
+    assert_eq!(*lost, 4);
+    assert!(notices[0].to_string().ends_with("; 4 entries were gone"));
     let opened = crate::support::session(&session.path().unwrap());
     assert_eq!(texts(&opened), ["two"]);
     assert_eq!(
@@ -200,6 +299,6 @@ fn readers_do_not_stop_a_writer() {
     assert!(writer.notices().is_empty());
     assert_eq!(
         readers.map(|reader| crate::support::ids(&reader).len()),
-        [1, 1]
+        [2, 2]
     );
 }
