@@ -6,6 +6,7 @@
 // The side doors that are closed everywhere else are what this crate is for.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod drain;
 pub mod file_lock;
 mod first_in_order;
 pub mod fs;

@@ -15,6 +15,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
+use crate::drain;
 use crate::fs::blocking;
 use crate::proc_tree::{CallTree, ProcessId};
 use crate::process::{
@@ -184,8 +185,7 @@ impl LocalProcesses {
                 tops,
             });
             if let Some(output) = call.output.take() {
-                // Closing the pipe would kill what still writes to it.
-                tokio::spawn(discard(output, std::mem::take(&mut call.buffer)));
+                drain::discard(output);
             }
         }
         ProcessReport {
@@ -337,17 +337,6 @@ async fn readable(output: &Option<Receiver>) -> io::Result<()> {
     match output {
         Some(output) => output.readable().await,
         None => pending().await,
-    }
-}
-
-async fn discard(output: Receiver, mut buffer: Vec<u8>) {
-    while output.readable().await.is_ok() {
-        match output.try_read(&mut buffer) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
-        }
     }
 }
 

@@ -119,7 +119,8 @@ pub trait ProcessRunner: Send + Sync {
     /// Runs one command to its end, its timeout or its abort, handing output to `sink` as it comes.
     ///
     /// A command that starts and fails is no error: see [`ProcessReport::status`]. Dropping the future kills the tree of the
-    /// command at once. What the command leaves running when it ends by itself is neither waited for nor killed.
+    /// command at once. What the command leaves running when it ends by itself is neither waited for nor killed, and goes on
+    /// when this process ends.
     fn run<'a>(
         &'a self,
         spec: CommandSpec,

@@ -256,6 +256,42 @@ async fn a_background_child_may_go_on_writing() {
     assert_eq!(runner.background(), [0_u32; 0]);
 }
 
+/// Does nothing in an ordinary run. Started by the test below, it leaves a background writer behind and ends.
+#[tokio::test]
+async fn plays_the_host_that_leaves_a_writer() {
+    let Some(cwd) = host_folder("leaves") else {
+        return;
+    };
+    let script = "mkfifo go; (read x < go; echo one; echo two >&2; echo fine > end) & echo done";
+    let (report, _) = run(&runner(), bash(script, &cwd)).await;
+    fs::write(cwd.join("pid"), report.background[0].to_string()).unwrap();
+    if cwd.join("killed").exists() {
+        crate::support::kill(std::process::id());
+    }
+}
+
+#[test]
+fn a_background_child_may_go_on_writing_after_the_end_of_its_host() {
+    for killed in [false, true] {
+        let (_dir, cwd) = folder();
+        if killed {
+            fs::write(cwd.join("killed"), "").unwrap();
+        }
+        let host = as_host(
+            "leaves",
+            "process::plays_the_host_that_leaves_a_writer",
+            &cwd,
+        );
+        let status = host.wait_with_output().unwrap().status;
+        assert_eq!(status.success(), !killed);
+        let pid = fs::read_to_string(cwd.join("pid")).unwrap();
+        assert_eq!(living_in(&cwd), [pid.parse::<u32>().unwrap()]);
+        fs::write(cwd.join("go"), "x\n").unwrap();
+        await_empty(&cwd);
+        assert_eq!(fs::read_to_string(cwd.join("end")).unwrap(), "fine\n");
+    }
+}
+
 #[tokio::test]
 async fn later_calls_keep_the_list_of_background_processes() {
     let (_dir, cwd) = folder();
