@@ -30,6 +30,9 @@ const AFTER_END: Duration = Duration::from_secs(10);
 
 /// What bytes of a response mean.
 pub(crate) trait Reader: Send {
+    /// Told before the first bytes what the server calls them.
+    fn begin(&mut self, _content_type: Option<&str>) {}
+
     /// Reads the next bytes and queues the events they complete.
     fn push(&mut self, bytes: &[u8], out: &mut Events) -> Result<Progress, StreamError>;
 
@@ -153,6 +156,7 @@ impl Driver {
 
     fn deliver(&mut self, event: StreamEvent) -> StreamEvent {
         self.handed_out = true;
+        let event = self.context.scrub(event);
         match &event {
             StreamEvent::TextStart { .. }
             | StreamEvent::ThinkingStart { .. }
@@ -173,6 +177,9 @@ impl Driver {
         drop(send);
         match answer.status {
             200..=299 => {
+                let content_type = answer.headers.get("content-type");
+                self.reader
+                    .begin(content_type.and_then(|value| value.to_str().ok()));
                 self.queue.push_back(StreamEvent::Start);
                 self.phase = Phase::Reading(answer.body);
             }

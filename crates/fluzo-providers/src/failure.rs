@@ -1,6 +1,6 @@
 //! Errors that servers report: in the body of a refused request, or inside a stream.
 
-use fluzo_llm::{StreamError, StreamErrorKind};
+use fluzo_llm::{Finish, StreamError, StreamErrorKind, StreamEvent};
 use fluzo_stdx::sanitize::terminal_text;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -75,6 +75,41 @@ impl Context {
             status: report.status,
             retry_after_ms: report.retry_after_ms,
             request_id: None,
+        }
+    }
+
+    /// `event` as it may leave the provider: what a server says of itself and of the request is
+    /// cleaned, names and ids of calls hold no secret. What the model says is not touched.
+    pub(crate) fn scrub(&self, event: StreamEvent) -> StreamEvent {
+        match event {
+            StreamEvent::Done(finish) => StreamEvent::Done(Box::new(self.scrub_finish(*finish))),
+            StreamEvent::Failed(finish) => {
+                StreamEvent::Failed(Box::new(self.scrub_finish(*finish)))
+            }
+            StreamEvent::ToolCallStart { index, id, name } => StreamEvent::ToolCallStart {
+                index,
+                id: self.redactor.clean(id),
+                name: self.redactor.clean(name),
+            },
+            StreamEvent::ToolCallEnd { index, mut call } => {
+                call.id = self.redactor.clean(std::mem::take(&mut call.id));
+                call.name = self.redactor.clean(std::mem::take(&mut call.name));
+                StreamEvent::ToolCallEnd { index, call }
+            }
+            other => other,
+        }
+    }
+
+    fn scrub_finish(&self, finish: Finish) -> Finish {
+        Finish {
+            response_id: finish.response_id.map(|id| self.clean(id)),
+            response_model: finish.response_model.map(|model| self.clean(model)),
+            error: finish.error.map(|error| StreamError {
+                message: self.clean(error.message),
+                request_id: error.request_id.map(|id| self.clean(id)),
+                ..error
+            }),
+            ..finish
         }
     }
 

@@ -288,7 +288,9 @@ impl State {
             text => self.blocks.text(text.into_string(), out),
         }
         if delta.refusal.as_text().is_some() {
-            self.blocks.text(delta.refusal.into_string(), out);
+            // Often words of the server, not of the model.
+            let refusal = self.context.redactor.clean(delta.refusal.into_string());
+            self.blocks.text(refusal, out);
         }
         let calls = delta.tool_calls.unwrap_or_default();
         let several = calls.len() > 1;

@@ -84,3 +84,53 @@ async fn a_planted_key_is_in_no_error_no_debug_text_and_no_trace() {
     assert!(traced.contains("response head"), "{traced}");
     assert!(!traced.contains("planted"), "{traced}");
 }
+
+#[tokio::test]
+async fn a_planted_key_is_in_nothing_that_a_server_says_about_itself() {
+    let chunk = |field: &str| {
+        let mut chunk = json!({
+            "id": "r", "model": "m1",
+            "choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}],
+        });
+        *chunk.pointer_mut(field).unwrap() = json!(format!("<{KEY}>"));
+        chunk
+    };
+    let delta =
+        |delta: serde_json::Value| json!({"choices": [{"delta": delta, "finish_reason": "stop"}]});
+    let name = format!("f{KEY}");
+    let rows = [
+        (
+            chunk("/choices/0/finish_reason"),
+            "Provider finish_reason: <[redacted]>",
+        ),
+        (chunk("/id"), "<[redacted]>"),
+        (chunk("/model"), "<[redacted]>"),
+        (
+            delta(json!({"refusal": format!("no, {KEY}")})),
+            "no, [redacted]",
+        ),
+        (
+            delta(
+                json!({"tool_calls": [{"index": 0, "id": name, "function": {"name": name, "arguments": "{}"}}]}),
+            ),
+            "f[redacted]",
+        ),
+    ];
+    for (chunk, shown) in rows {
+        for body in [
+            Body::Json(chunk.clone()),
+            Body::Events(vec![chunk.to_string()]),
+        ] {
+            let simulator = simulator([Reply::with_body(200, body)]);
+            let events = collect(&*provider(), ask(&simulator.base_url())).await;
+            let text = format!("{events:?}");
+            assert!(text.contains(shown), "{shown} in {text}");
+            assert!(!text.contains("planted"), "{text}");
+        }
+    }
+    let reply = Reply::error(500, "no").header("x-request-id", format!("id-{KEY}"));
+    let simulator = simulator([reply]);
+    let events = collect(&*provider(), ask(&simulator.base_url())).await;
+    let error = finish(&events).error.clone().unwrap();
+    assert_eq!(error.request_id.as_deref(), Some("id-[redacted]"));
+}
