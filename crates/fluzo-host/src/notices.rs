@@ -38,6 +38,9 @@ pub(crate) fn text(notice: &Notice) -> String {
                 to.display()
             )
         }
+        Notice::NulBytesCut { bytes } => {
+            format!("the session's file ended with {bytes} NUL bytes; they were cut off")
+        }
         Notice::Migrated {
             from_version,
             backup,

@@ -183,6 +183,12 @@ impl SessionStore for JsonlStore {
         state.adopt(&mut entry);
         state.index.admits(&entry)?;
         let mut line = entry.to_line().map_err(copy::unwritable(&entry.id))?;
+        if line.len() > lines::MAX_LINE {
+            return Err(StoreError::TooLong {
+                id: entry.id,
+                bytes: line.len(),
+            });
+        }
         if state.disk.is_some() {
             state.ready(&entry.timestamp, durability, &*self.ids)?;
             if state.adopt(&mut entry) {

@@ -127,6 +127,14 @@ pub enum StoreError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// The entry is longer than any that would be read again.
+    #[error("entry `{id}` is too long to be kept: {bytes} bytes")]
+    TooLong {
+        /// The id.
+        id: String,
+        /// Its length.
+        bytes: usize,
+    },
     /// The file system refused.
     #[error("cannot {action} `{}`", path.display())]
     Io {
@@ -172,6 +180,11 @@ pub enum Notice {
         /// Where it is now.
         to: PathBuf,
         /// Its length in bytes.
+        bytes: u64,
+    },
+    /// NUL bytes at the end, as a power cut leaves them, were cut off.
+    NulBytesCut {
+        /// Their number.
         bytes: u64,
     },
     /// The file was rewritten in the current version of the format.
@@ -356,6 +369,10 @@ impl fmt::Display for Notice {
                 f,
                 "the last line of the session was cut off; its {bytes} bytes are in `{}`",
                 to.display()
+            ),
+            Self::NulBytesCut { bytes } => write!(
+                f,
+                "{bytes} NUL bytes were cut off from the end of the session"
             ),
             Self::Migrated {
                 from_version,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::disk::{Disk, Lock, beside, create_new, lock, read_text, refused};
 use super::head::{self, Content};
 use super::migrate;
-use super::scan::{Span, Tail};
+use super::scan::Span;
 use crate::entry::parse_object;
 use crate::store::{Durability, Notice, StoreError};
 use crate::{Entry, EntryKind, Header, Index, Node, NodeKind};
@@ -110,11 +110,7 @@ pub(super) fn migrate_in_place(
     version: u64,
 ) -> Result<(Disk, Vec<Place>, Vec<Notice>), StoreError> {
     let path = disk.path().to_owned();
-    let mut notices = Vec::new();
-    if let Tail::Torn { offset } = disk.tail() {
-        let (to, bytes) = disk.save_tail(offset, Durability::Synced)?;
-        notices.push(Notice::TailMoved { to, bytes });
-    }
+    let mut notices = disk.save_tail(Durability::Synced)?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new()
         .append(true)

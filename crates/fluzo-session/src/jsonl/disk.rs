@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::lines::MAX_LINE;
 use super::scan::{Span, Tail};
 use crate::store::{Change, Durability, Notice, StoreError};
 
@@ -114,14 +115,10 @@ impl Disk {
         &self.path
     }
 
-    pub(super) fn tail(&self) -> Tail {
-        self.tail
-    }
-
     /// Length of the file without a part of a line at its end.
     pub(super) fn sound_len(&self) -> u64 {
         match self.tail {
-            Tail::Torn { offset } => offset,
+            Tail::Torn { offset, .. } => offset,
             Tail::Ended | Tail::NoLineEnd => self.len,
         }
     }
@@ -195,39 +192,65 @@ impl Disk {
         Ok(claim)
     }
 
-    /// Moves a part of a line at the end to `<file>.damaged`. The file must be claimed.
-    pub(super) fn mend_tail(
-        &mut self,
-        durability: Durability,
-    ) -> Result<Option<Notice>, StoreError> {
-        let Tail::Torn { offset } = self.tail else {
-            return Ok(None);
+    /// Moves a part of a line at the end to `<file>.damaged`, and cuts off NUL bytes behind
+    /// it. A part that is longer than any entry stays, as a line of its own. The file must
+    /// be claimed.
+    pub(super) fn mend_tail(&mut self, durability: Durability) -> Result<Vec<Notice>, StoreError> {
+        let Tail::Torn { offset, filled } = self.tail else {
+            return Ok(Vec::new());
         };
-        let (to, bytes) = self.save_tail(offset, durability)?;
-        self.cut_off(offset)?;
-        self.tail = Tail::Ended;
-        Ok(Some(Notice::TailMoved { to, bytes }))
+        let notices = self.save_tail(durability)?;
+        if filled > MAX_LINE as u64 {
+            self.cut_off(offset + filled)?;
+            self.tail = Tail::NoLineEnd;
+        } else {
+            self.cut_off(offset)?;
+            self.tail = Tail::Ended;
+        }
+        Ok(notices)
     }
 
-    /// Copies what stands from `offset` on to `<file>.damaged`.
-    pub(super) fn save_tail(
+    /// Copies a part of a line at the end to `<file>.damaged`, without NUL bytes behind it.
+    /// One that is longer than any entry is not copied.
+    pub(super) fn save_tail(&mut self, durability: Durability) -> Result<Vec<Notice>, StoreError> {
+        let Tail::Torn { offset, filled } = self.tail else {
+            return Ok(Vec::new());
+        };
+        let mut notices = Vec::new();
+        if (1..=MAX_LINE as u64).contains(&filled) {
+            let to = self.copy_aside(offset, filled, durability)?;
+            notices.push(Notice::TailMoved { to, bytes: filled });
+        }
+        let bytes = self.len.saturating_sub(offset + filled);
+        if bytes > 0 {
+            notices.push(Notice::NulBytesCut { bytes });
+        }
+        Ok(notices)
+    }
+
+    /// Appends `len` bytes from `offset` on to `<file>.damaged`, on a line of their own.
+    fn copy_aside(
         &mut self,
         offset: u64,
+        len: u64,
         durability: Durability,
-    ) -> Result<(PathBuf, u64), StoreError> {
+    ) -> Result<PathBuf, StoreError> {
         let to = beside(&self.path, "damaged");
         let open = File::options().append(true).create(true).open(&to);
         let mut aside = open.map_err(refused("write", &to))?;
         self.reader
             .seek(SeekFrom::Start(offset))
             .map_err(refused("read", &self.path))?;
-        let mut torn = (&mut self.reader).take(self.len.saturating_sub(offset));
-        let bytes = io::copy(&mut torn, &mut aside).map_err(refused("write", &to))?;
-        aside.write_all(b"\n").map_err(refused("write", &to))?;
+        let before = aside.metadata().map_err(refused("read", &to))?.len();
+        if before > 0 {
+            aside.write_all(b"\n").map_err(refused("write", &to))?;
+        }
+        let mut torn = (&mut self.reader).take(len);
+        io::copy(&mut torn, &mut aside).map_err(refused("write", &to))?;
         if durability == Durability::Synced {
             aside.sync_data().map_err(refused("write", &to))?;
         }
-        Ok((to, bytes))
+        Ok(to)
     }
 
     /// Appends one line in one write. The file must be claimed and its tail mended.

@@ -54,14 +54,23 @@ pub(super) fn read_line(bytes: &[u8]) -> Line {
     }
     // A power cut leaves NUL bytes, and what was appended later stands behind them.
     let inner = trim_nul(bytes.trim_ascii());
-    let inside = read_trimmed(bytes, inner.trim_ascii());
-    let blemish = Some(DamageReason::NulBytes);
-    match inside.content {
-        Content::Header(_) | Content::Entry(_) => Line { blemish, ..inside },
-        _ => Line {
-            content: Content::Damaged(DamageReason::NulBytes),
-            ..line
-        },
+    read_trimmed(bytes, inner.trim_ascii()).behind_nuls()
+}
+
+impl Line {
+    /// What the line is when there are NUL bytes around this.
+    pub(super) fn behind_nuls(self) -> Self {
+        let reason = DamageReason::NulBytes;
+        let content = match self.content {
+            Content::Header(_) | Content::Entry(_) => {
+                return Self {
+                    blemish: Some(reason),
+                    ..self
+                };
+            }
+            _ => Content::Damaged(reason),
+        };
+        Self { content, ..self }
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) enum Tail {
     Ended,
     /// With a whole line that lacks its end.
     NoLineEnd,
-    /// With a part of a line.
-    Torn { offset: u64 },
+    /// With a part of a line, that is `filled` bytes long and NUL bytes from there on.
+    Torn { offset: u64, filled: u64 },
 }
 
 /// What one pass over a file found.
@@ -77,14 +77,17 @@ impl Scanner {
         } else {
             Tail::NoLineEnd
         });
-        if raw.len > raw.bytes.len() as u64 || raw.bytes.len() > limit {
+        if raw.is_skipped() || raw.bytes.len() > limit {
             self.damaged(raw, DamageReason::TooLong);
             return true;
         }
-        let line = head::read_line(raw.bytes);
+        let mut line = head::read_line(raw.bytes);
+        if raw.nuls > 0 {
+            line = line.behind_nuls();
+        }
         // The limit of a line is far below 4 GiB.
         let span = Span {
-            offset: raw.offset + line.skip as u64,
+            offset: raw.offset + raw.nuls + line.skip as u64,
             len: u32::try_from(line.len).unwrap_or(u32::MAX),
         };
         if let Some(reason) = line.blemish {
@@ -140,7 +143,10 @@ impl Scanner {
             self.parsed += u64::from(reason == DamageReason::NotAnObject);
             self.report(raw, reason);
         } else {
-            self.tail = Some(Tail::Torn { offset: raw.offset });
+            self.tail = Some(Tail::Torn {
+                offset: raw.offset,
+                filled: raw.filled(),
+            });
             self.report(raw, DamageReason::TornTail);
         }
     }

@@ -84,13 +84,83 @@ fn a_torn_last_line_is_moved_aside_before_the_first_append_only() {
     assert!(resumed.notices().is_empty());
     let new = resumed.append_message(text("hi"), NOW).unwrap();
     let aside = folder.path().join("s.jsonl.damaged");
-    assert_eq!(fs::read_to_string(&aside).unwrap(), format!("{torn}\n"));
+    assert_eq!(fs::read_to_string(&aside).unwrap(), torn);
     let bytes = torn.len() as u64;
     assert_eq!(resumed.notices(), [Notice::TailMoved { to: aside, bytes }]);
     let want = format!("{sound}{}\n", new.to_line().unwrap());
     assert_eq!(fs::read_to_string(&path).unwrap(), want);
     drop(resumed);
     assert!(open(&path).unwrap().damage().is_empty());
+}
+
+/// A file that ends with `torn` and `nuls` NUL bytes is opened and appended to; `torn` is
+/// then in the file beside it, as long as the notice says.
+fn check_nul_tail(torn: &str, nuls: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.jsonl");
+    let sound = format!("{}\n{}\n", crate::support::HEADER, line("a", None));
+    fs::write(&path, format!("{sound}{torn}")).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    let filled = (sound.len() + torn.len()) as u64;
+    file.set_len(filled + nuls).unwrap();
+    let resumed = session(&path);
+    let damage = resumed.damage().items[0];
+    assert_eq!(
+        (damage.reason, damage.len),
+        (DamageReason::TornTail, torn.len() as u64 + nuls)
+    );
+    let new = resumed.append_message(text("hi"), NOW).unwrap();
+    let want = format!("{sound}{}\n", new.to_line().unwrap());
+    assert_eq!(fs::read_to_string(&path).unwrap(), want);
+    let to = folder.path().join("s.jsonl.damaged");
+    let mut notices = vec![Notice::NulBytesCut { bytes: nuls }];
+    if torn.is_empty() {
+        assert!(!to.exists());
+    } else {
+        assert_eq!(fs::read_to_string(&to).unwrap(), torn);
+        let bytes = torn.len() as u64;
+        notices.insert(0, Notice::TailMoved { to, bytes });
+    }
+    assert_eq!(resumed.notices(), notices);
+}
+
+#[test]
+fn nul_bytes_at_the_end_are_cut_off_and_not_copied() {
+    check_nul_tail("", 300);
+    check_nul_tail("", 1 << 30);
+    check_nul_tail("{\"type\":\"mess", 300);
+    check_nul_tail("{\"type\":\"mess", 100 << 20);
+}
+
+#[test]
+fn a_torn_line_longer_than_any_entry_stays_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.jsonl");
+    let sound = format!("{}\n{}\n", crate::support::HEADER, line("a", None));
+    let torn = format!("{{{}", "x".repeat(64 << 20));
+    fs::write(&path, format!("{sound}{torn}\0\0")).unwrap();
+    let resumed = session(&path);
+    let new = resumed.append_message(text("hi"), NOW).unwrap();
+    assert_eq!(resumed.notices(), [Notice::NulBytesCut { bytes: 2 }]);
+    let want = format!("{sound}{torn}\n{}\n", new.to_line().unwrap());
+    assert!(fs::read_to_string(&path).unwrap() == want);
+    drop(resumed);
+    let again = open(&path).unwrap();
+    assert_eq!(again.damage().items[0].reason, DamageReason::TooLong);
+    assert_eq!(ids(&again), ["a".to_owned(), new.id.clone()]);
+}
+
+#[test]
+fn torn_lines_moved_aside_stand_on_lines_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.jsonl");
+    let sound = format!("{}\n{}\n", crate::support::HEADER, line("a", None));
+    for torn in ["{\"one", "{\"two"] {
+        fs::write(&path, format!("{sound}{torn}")).unwrap();
+        session(&path).append_message(text("hi"), NOW).unwrap();
+    }
+    let aside = fs::read_to_string(folder.path().join("s.jsonl.damaged")).unwrap();
+    assert_eq!(aside, "{\"one\n{\"two");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn the_first_append_rewrites_the_file_and_keeps_the_old_one() {
         ]
     );
     assert_eq!(fs::read(&backup).unwrap(), before);
-    assert_eq!(fs::read_to_string(&aside).unwrap(), "{\"type\":\"torn\n");
+    assert_eq!(fs::read_to_string(&aside).unwrap(), "{\"type\":\"torn");
     let written = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = written.lines().collect();
     assert!(
