@@ -12,40 +12,69 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::proc_tree::{CallTree, ProcessId};
 use crate::session::in_new_session;
 
-/// Lines read: `+ MARK PID START` and `- MARK`. A group is left alone when another process has its leader's id. The sweep
-/// over marks repeats because what is being killed may fork; grep alone reads files with NUL bytes portably.
+/// Lines read: `+ MARK PID START` and `- MARK`. Each call is a variable of the shell, so that a line costs the same however
+/// many calls run.
+///
+/// A group is left alone when another process has its leader's id. Members are stopped as they are found, by group, session,
+/// parent or mark, until a look around finds no new one; killing the first at once would part its children from it. Grep
+/// alone reads files with NUL bytes portably; not every shell's kill takes `--` after `-KILL`.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP QUIT TSTP TTIN TTOU USR1 USR2
-calls=
 while read -r sign mark pid start; do
-  kept=
-  for call in $calls; do
-    case $call in "$mark":*) ;; *) kept="$kept $call" ;; esac
-  done
-  calls=$kept
-  case $sign in +) calls="$calls $mark:$pid:$start" ;; esac
+  case $sign in
+    +) eval "call_$mark=$pid:$start" ;;
+    -) unset "call_$mark" ;;
+  esac
 done
-for call in $calls; do
-  mark=${call%%:*} rest=${call#*:}
-  pid=${rest%%:*} start=${rest#*:}
-  if read -r stat < "/proc/$pid/stat"; then
-    set -- ${stat##*) }
-    [ "${20}" = "$start" ] || continue
-  fi 2>/dev/null
-  kill -KILL -- "-$pid"
-done 2>/dev/null
-rounds=0
-while [ -n "$calls" ] && [ $rounds -lt 20 ]; do
-  found=
-  for call in $calls; do
-    for file in $(grep -laF -- "${call%%:*}" /proc/[0-9]*/environ); do
-      pid=${file#/proc/}
-      kill -KILL "${pid%/environ}" && found=1
-    done
+exec 2>/dev/null
+
+look() {
+  whole=
+  while read -r part || [ -n "$part" ]; do whole="$whole $part"; done < "/proc/$1/stat"
+  set -- ${whole##*) }
+  [ $# -ge 20 ] || return 1
+  parent=$2 group=$3 session=$4 start=${20}
+}
+
+groups=' ' members=' ' marks=
+for mark in $(set | while IFS== read -r name value; do
+  case $name in call_*) echo "${name#call_}" ;; esac
+done); do
+  eval "call=\$call_$mark"
+  marks="$marks -e $mark"
+  pid=${call%%:*}
+  if look "$pid"; then
+    [ "$start" = "${call#*:}" ] || continue
+    kill -STOP "$pid"
+    members="$members$pid "
+  fi
+  groups="$groups$pid "
+done
+[ -n "$marks" ] || exit 0
+
+rounds=0 before=
+while [ "$members" != "$before" ] && [ $rounds -lt 32 ]; do
+  before=$members rounds=$((rounds + 1))
+  marked=" $(grep -laF $marks /proc/[0-9]*/environ) "
+  marked=$(echo $marked)
+  for folder in /proc/[0-9]*; do
+    pid=${folder#/proc/}
+    case $members in *" $pid "*) continue ;; esac
+    case " $marked " in
+      *" /proc/$pid/environ "*) ;;
+      *)
+        look "$pid" || continue
+        case $groups in
+          *" $group "* | *" $session "*) ;;
+          *) case $members in *" $parent "*) ;; *) continue ;; esac ;;
+        esac
+        ;;
+    esac
+    kill -STOP "$pid"
+    members="$members$pid "
   done
-  [ -n "$found" ] || break
-  rounds=$((rounds + 1))
-done 2>/dev/null
+done
+for pid in $members; do kill -KILL "$pid"; done
 "#;
 
 /// The helper, started with the first registration and again should it have died.

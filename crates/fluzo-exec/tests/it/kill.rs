@@ -8,7 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use fluzo_exec::{
-    CALL_ID_VARIABLE, EndedBy, ExitStatus, LocalProcesses, ProcessReport, ProcessRunner,
+    CALL_ID_VARIABLE, EndedBy, ExitStatus, LocalProcesses, LocalProcessesConfig, ProcessReport,
+    ProcessRunner,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -201,7 +202,10 @@ async fn plays_the_host_that_is_killed() {
     let Some(cwd) = host_folder("killed") else {
         return;
     };
-    let runner = runner();
+    let shell = fs::read_to_string(cwd.join("shell")).unwrap();
+    let runner = LocalProcesses::new(LocalProcessesConfig {
+        watcher_shell: Some(shell.into()),
+    });
     let background = cwd.join("background");
     run(
         &runner,
@@ -214,7 +218,15 @@ async fn plays_the_host_that_is_killed() {
             std::io::stderr().write_all(chunk).unwrap();
         }
     }
-    let script = "setsid sleep 600 & (setsid sleep 600 &); sleep 600 & trap '' TERM HUP INT; echo; echo host-ready; wait";
+    let script = r#"
+        mkfifo up; exec 3<>up
+        setsid sleep 600 & (setsid sleep 600 &); sleep 600 &
+        (env -i sh -c 'sleep 600 & echo >&3; wait' &)
+        env -i setsid -w sh -c 'echo >&3; exec sleep 600' &
+        (setsid sh -c 'env -i setsid sh -c "echo >&3; exec sleep 600" & wait' &)
+        trap '' TERM HUP INT
+        for i in 1 2 3; do read x <&3; done
+        echo; echo host-ready; wait"#;
     let spec = bash(script, &cwd.join("running"));
     runner
         .run(spec, &mut Forward, CancellationToken::new())
@@ -224,18 +236,25 @@ async fn plays_the_host_that_is_killed() {
 
 #[test]
 fn the_tree_ends_with_a_killed_host() {
-    for signal in ["KILL", "TERM", "HUP", "INT"] {
+    for (signal, shell) in [
+        ("KILL", "/bin/sh"),
+        ("KILL", "/bin/bash"),
+        ("TERM", "/bin/sh"),
+        ("HUP", "/bin/sh"),
+        ("INT", "/bin/sh"),
+    ] {
         let (_dir, cwd) = folder();
         let (running, background) = (cwd.join("running"), cwd.join("background"));
         fs::create_dir(&running).unwrap();
         fs::create_dir(&background).unwrap();
+        fs::write(cwd.join("shell"), shell).unwrap();
         let mut host = as_host("killed", "kill::plays_the_host_that_is_killed", &cwd);
         let mut lines = BufReader::new(host.stderr.take().unwrap()).lines();
         assert!(
             lines.any(|line| line.unwrap() == "host-ready"),
             "host never got ready"
         );
-        assert!(living_in(&running).len() >= 4, "{:?}", living_in(&running));
+        assert!(living_in(&running).len() >= 8, "{:?}", living_in(&running));
         // The whole group of the host, as a terminal that closes would do it.
         let group = format!("-{}", host.id());
         assert!(
