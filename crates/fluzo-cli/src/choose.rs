@@ -52,7 +52,10 @@ pub(crate) fn session(
             .then(|| places.workspace.to_string_lossy());
         let newest = locate::newest(&places.folder, custom.as_deref())
             .map_err(|error| with_causes(&error))?;
-        if let Some(path) = newest {
+        for skipped in &newest.skipped {
+            eprintln!("Warning: session passed over: {skipped}");
+        }
+        if let Some(path) = newest.path {
             return Ok(open(&path, ids)?);
         }
     }

@@ -38,6 +38,10 @@ pub(crate) fn text(notice: &Notice) -> String {
                 to.display()
             )
         }
+        Notice::NewerVersion { path, version } => format!(
+            "the session `{}` is in format {version}, which is newer than this program; parts of it may not be understood",
+            path.display()
+        ),
         Notice::NulBytesCut { bytes } => {
             format!("the session's file ended with {bytes} NUL bytes; they were cut off")
         }

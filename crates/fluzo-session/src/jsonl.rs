@@ -81,7 +81,7 @@ impl JsonlStore {
             index: found.index,
             places: found.spans.into_iter().map(Place::Disk).collect(),
             damage: found.damage,
-            notices: Vec::new(),
+            notices: newer(path, version).into_iter().collect(),
             path: path.to_owned(),
             disk: Some(disk),
             version,
@@ -159,7 +159,6 @@ impl JsonlStore {
         })?;
         header.parent_session = Some(source.to_string_lossy().into_owned());
         let path = folder.join(locate::file_name(&header.timestamp, &header.id));
-        make_folder(&path)?;
         let mut state = opened.lock();
         let busy = state.disk.as_ref().is_some_and(Disk::is_busy);
         state.move_whole(path, header, busy)?;
@@ -388,6 +387,7 @@ impl State {
     /// Writes everything to a new file under `header` and goes on in it. Returns how many
     /// entries could not be read any more. A refusal changes nothing.
     fn move_to(&mut self, path: PathBuf, header: Header) -> Result<usize, StoreError> {
+        make_folder(&path)?;
         let source = Source {
             index: &self.index,
             places: &self.places,
@@ -491,6 +491,12 @@ impl State {
         let left = self.left_out.as_ref();
         left.is_some_and(|left| left.adopt(entry))
     }
+}
+
+/// What is said of a file of a `version` that this program does not know.
+fn newer(path: &Path, version: u64) -> Option<Notice> {
+    let path = path.to_owned();
+    (version > VERSION).then_some(Notice::NewerVersion { path, version })
 }
 
 /// A file begins when there is something of the user's, or of a model's, to lose.

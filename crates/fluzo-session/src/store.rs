@@ -182,6 +182,13 @@ pub enum Notice {
         /// Its length in bytes.
         bytes: u64,
     },
+    /// The file is of a later version of the format than this program knows.
+    NewerVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
     /// NUL bytes at the end, as a power cut leaves them, were cut off.
     NulBytesCut {
         /// Their number.
@@ -369,6 +376,11 @@ impl fmt::Display for Notice {
                 f,
                 "the last line of the session was cut off; its {bytes} bytes are in `{}`",
                 to.display()
+            ),
+            Self::NewerVersion { path, version } => write!(
+                f,
+                "session `{}` has version {version} of the format, of which this program may not know all",
+                path.display()
             ),
             Self::NulBytesCut { bytes } => write!(
                 f,

@@ -2,6 +2,7 @@
 //!
 //! A list reads a bounded part of each file, whatever its size.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,34 @@ pub enum Found {
     },
     /// No session.
     Nothing,
+}
+
+/// What [`newest`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Newest {
+    /// The session file that was written last.
+    pub path: Option<PathBuf>,
+    /// Files that were written after it and are no sessions, the latest first.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A file that was passed over although its name is that of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it cannot be read; none when it has no session header.
+    pub error: Option<String>,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.error {
+            Some(error) => write!(f, "cannot read `{path}`: {error}"),
+            None => write!(f, "`{path}` does not begin with a session header"),
+        }
+    }
 }
 
 /// A file up to this many bytes is read as a whole for a list.
@@ -121,18 +150,32 @@ pub fn info(path: &Path) -> io::Result<Option<SessionInfo>> {
     }))
 }
 
-/// The session file in `folder` that was written last; with `cwd` only those of that
-/// working folder count. A folder that does not exist holds none.
+/// The session file in `folder` that was written last, and the files written after it that
+/// are no sessions; with `cwd` only sessions of that working folder count. A folder that
+/// does not exist holds none.
 ///
 /// # Errors
 ///
 /// When the folder cannot be read.
-pub fn newest(folder: &Path, cwd: Option<&str>) -> io::Result<Option<PathBuf>> {
+pub fn newest(folder: &Path, cwd: Option<&str>) -> io::Result<Newest> {
     let mut candidates = files(folder)?;
     candidates.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.0.cmp(&a.0)));
-    let fits =
-        |path: &PathBuf| header(path).is_some_and(|header| cwd.is_none_or(|cwd| header.cwd == cwd));
-    Ok(candidates.into_iter().map(|(path, _)| path).find(fits))
+    let mut newest = Newest::default();
+    for (path, _) in candidates {
+        match read_header(&path) {
+            Ok(Some(header)) if cwd.is_none_or(|cwd| header.cwd == cwd) => {
+                newest.path = Some(path);
+                break;
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => newest.skipped.push(Skipped { path, error: None }),
+            Err(error) => newest.skipped.push(Skipped {
+                path,
+                error: Some(error.to_string()),
+            }),
+        }
+    }
+    Ok(newest)
 }
 
 /// Whether an argument that names a session is a path and not an id.
@@ -173,15 +216,19 @@ pub fn find(argument: &str, folder: &Path, root: Option<&Path>) -> io::Result<Fo
 
 /// The header of a session file, read from its first line; none when there is none.
 pub fn header(path: &Path) -> Option<Header> {
-    let mut file = File::open(path).ok()?;
-    let start = read_part(&mut file, 0, 4 << 10).ok()?;
+    read_header(path).ok().flatten()
+}
+
+fn read_header(path: &Path) -> io::Result<Option<Header>> {
+    let mut file = File::open(path)?;
+    let start = read_part(&mut file, 0, 4 << 10)?;
     let start = if start.contains(&b'\n') {
         start
     } else {
-        read_part(&mut file, 0, PART).ok()?
+        read_part(&mut file, 0, PART)?
     };
     let mut lines = start.split(|byte| *byte == b'\n');
-    lines.find_map(object).and_then(Header::from_object)
+    Ok(lines.find_map(object).and_then(Header::from_object))
 }
 
 fn by_id(prefix: &str, mut files: Vec<(PathBuf, SystemTime)>) -> Option<(PathBuf, Header)> {

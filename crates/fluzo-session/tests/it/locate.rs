@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use fluzo_session::Session;
 use fluzo_session::jsonl::locate::{
-    self, Found, WHOLE, file_name, find, folder_name, info, list, newest,
+    self, Found, Newest, Skipped, WHOLE, file_name, find, folder_name, info, list, newest,
 };
 use fluzo_session::{Header, JsonlStore};
 use tempfile::TempDir;
@@ -60,7 +60,8 @@ fn file_names() {
 #[test]
 fn the_newest_file_with_a_header_is_continued() {
     let folder = TempDir::new().unwrap();
-    assert_eq!(newest(&folder.path().join("none"), None).unwrap(), None);
+    let none = newest(&folder.path().join("none"), None).unwrap();
+    assert_eq!(none, Newest::default());
     let old = saved(folder.path(), "old", "/a", 1);
     let new = saved(folder.path(), "new", "/b", 2);
     let bad = folder.path().join("bad.jsonl");
@@ -68,9 +69,25 @@ fn the_newest_file_with_a_header_is_continued() {
     written(&bad, 9);
     let other = folder.path().join("note.txt");
     fs::write(&other, fs::read(&old).unwrap()).unwrap();
-    assert_eq!(newest(folder.path(), None).unwrap(), Some(new));
-    assert_eq!(newest(folder.path(), Some("/a")).unwrap(), Some(old));
-    assert_eq!(newest(folder.path(), Some("/c")).unwrap(), None);
+    let worse = folder.path().join("empty.jsonl");
+    fs::write(&worse, "").unwrap();
+    written(&worse, 0);
+    let skipped = |path: &PathBuf| Skipped {
+        path: path.clone(),
+        error: None,
+    };
+    let check = |cwd, path, skipped| {
+        let found = newest(folder.path(), cwd).unwrap();
+        assert_eq!(found, Newest { path, skipped });
+    };
+    check(None, Some(new), vec![skipped(&bad)]);
+    check(Some("/a"), Some(old), vec![skipped(&bad)]);
+    check(Some("/c"), None, vec![skipped(&bad), skipped(&worse)]);
+    let said = skipped(&bad).to_string();
+    assert!(
+        said.ends_with("bad.jsonl` does not begin with a session header"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -156,7 +156,8 @@ fn a_newer_version_is_kept() {
     let session = session(&path);
     assert_eq!(session.header().version, 4);
     session.append_message(text("more"), NOW).unwrap();
-    assert!(session.notices().is_empty());
+    let version = 4;
+    assert_eq!(session.notices(), [Notice::NewerVersion { path, version }]);
 }
 
 #[test]

@@ -248,6 +248,24 @@ fn a_file_that_was_replaced_or_removed_is_copied_from_what_is_still_open() {
 }
 
 #[test]
+fn a_folder_that_was_removed_is_made_again() {
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("sessions");
+    let unborn = new_session(&folder);
+    fs::remove_dir_all(&folder).unwrap();
+    unborn.append_message(text("one"), NOW).unwrap();
+    assert!(unborn.notices().is_empty());
+    fs::remove_dir_all(&folder).unwrap();
+    unborn.append_message(text("two"), NOW).unwrap();
+    let notices = unborn.notices();
+    let Notice::ForkedBecauseChanged { change, lost, .. } = &notices[0] else {
+        panic!("{notices:?}")
+    };
+    assert_eq!((*change, *lost), (Change::Removed, 0));
+    assert_eq!(texts(&session(&unborn.path().unwrap())), ["one", "two"]);
+}
+
+#[test]
 fn entries_that_are_gone_keep_their_place_in_the_tree() {
     let folder = TempDir::new().unwrap();
     let path = started(&folder);
