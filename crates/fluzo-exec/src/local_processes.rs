@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::drain;
 use crate::fs::blocking;
-use crate::proc_tree::{CallTree, ProcessId};
+use crate::proc_tree::{CallTree, Look, ProcessId};
 use crate::process::{
     CALL_ID_VARIABLE, CommandSpec, EndedBy, Environment, ExitStatus, OutputSink, ProcessError,
     ProcessReport, ProcessRunner,
@@ -37,6 +38,8 @@ const LONGEST_DRAIN: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A run shorter than this cannot have used up the process ids.
 const BRIEF: Duration = Duration::from_secs(1);
+/// With fewer calls at once than this, each looks for its own survivors.
+const FEW: usize = 8;
 
 /// How [`LocalProcesses`] works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +65,12 @@ impl Default for LocalProcessesConfig {
 pub struct LocalProcesses {
     watcher: Option<Arc<Watcher>>,
     left: Mutex<Vec<Left>>,
+    /// Cloned by each call that runs, and so counts them.
+    running: Arc<()>,
+    /// Start time of the first call's root, in ticks since boot; no call has an older process.
+    since: AtomicU64,
+    /// The latest look around and when it began.
+    look: tokio::sync::Mutex<Option<(Instant, Arc<Look>)>>,
 }
 
 /// What one call left running.
@@ -77,6 +86,9 @@ impl LocalProcesses {
         Self {
             watcher: config.watcher_shell.map(Watcher::new),
             left: Mutex::default(),
+            running: Arc::default(),
+            since: AtomicU64::new(u64::MAX),
+            look: tokio::sync::Mutex::default(),
         }
     }
 
@@ -121,7 +133,7 @@ impl LocalProcesses {
             .await
             .map_err(lost)?
         {
-            EndedBy::Itself => Ok(self.settle(call)),
+            EndedBy::Itself => Ok(self.settle(call).await),
             ended_by => {
                 call.kill(sink).await.map_err(lost)?;
                 Ok(ProcessReport {
@@ -151,6 +163,7 @@ impl LocalProcesses {
             let _ = child.start_kill();
             return Err(failed(io::Error::other("`/proc` cannot be read")));
         };
+        self.since.fetch_min(tree.root().start, Ordering::Relaxed);
         let mut guard = Guard {
             tree,
             registration: None,
@@ -171,13 +184,40 @@ impl LocalProcesses {
             status: None,
             started,
             buffer: vec![0; CHUNK],
+            _running: Arc::clone(&self.running),
         })
     }
 
+    /// A look that began after this was called, shared by all that waited for it.
+    async fn look_around(&self) -> Arc<Look> {
+        let asked = Instant::now();
+        let mut latest = self.look.lock().await;
+        if let Some((begun, look)) = &*latest
+            && *begun >= asked
+        {
+            return Arc::clone(look);
+        }
+        let begun = Instant::now();
+        let since = self.since.load(Ordering::Relaxed);
+        let look = match blocking(move || Look::around(since)).await {
+            Ok(look) => look,
+            Err(_) => Look::around(since),
+        };
+        let look = Arc::new(look);
+        *latest = Some((begun, Arc::clone(&look)));
+        look
+    }
+
     /// Takes leave of a command that ended by itself.
-    fn settle(&self, mut call: Call) -> ProcessReport {
+    async fn settle(&self, mut call: Call) -> ProcessReport {
+        // A batch shares its looks: one for each call would cost the square of their number.
+        let tops = if Arc::strong_count(&self.running) > FEW {
+            let look = self.look_around().await;
+            call.guard.tree.survivors_in(&look)
+        } else {
+            call.guard.tree.survivors(call.started.elapsed() < BRIEF)
+        };
         call.guard.armed = false;
-        let tops = call.guard.tree.survivors(call.started.elapsed() < BRIEF);
         let background = tops.iter().map(|id| id.pid).collect();
         if !tops.is_empty() {
             self.left().push(Left {
@@ -247,6 +287,7 @@ struct Call {
     status: Option<ExitStatus>,
     started: Instant,
     buffer: Vec<u8>,
+    _running: Arc<()>,
 }
 
 impl Call {

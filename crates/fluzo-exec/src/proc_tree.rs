@@ -95,7 +95,8 @@ impl CallTree {
         let mut frozen = HashMap::new();
         for _ in 0..MAX_ROUNDS {
             let before = frozen.len();
-            for id in self.members(&snapshot(self.root.start, |_| true)) {
+            let processes = snapshot(self.root.start, |_| true);
+            for id in self.members(&processes, |pid| carries(pid, &self.mark)) {
                 frozen.entry(id.pid).or_insert_with(|| {
                     signal(id, Signal::STOP);
                     id
@@ -119,24 +120,21 @@ impl CallTree {
             Some(last) => pid > root || pid <= last,
             None => true,
         });
-        let members = self.members(&processes);
-        let ids: HashSet<u32> = members.iter().map(|id| id.pid).collect();
-        let parents: HashMap<u32, u32> = processes
-            .iter()
-            .map(|stat| (stat.pid, stat.parent))
-            .collect();
-        let is_top = |id: &ProcessId| {
-            parents
-                .get(&id.pid)
-                .is_none_or(|parent| !ids.contains(parent))
-        };
-        let mut tops: Vec<ProcessId> = members.into_iter().filter(is_top).collect();
-        tops.sort_by_key(|id| id.pid);
-        tops
+        let members = self.members(&processes, |pid| carries(pid, &self.mark));
+        tops(&processes, members)
     }
 
-    /// Living members among `processes`.
-    fn members(&self, processes: &[ProcStat]) -> Vec<ProcessId> {
+    /// As [`CallTree::survivors`], from a look around that began after the root's end.
+    pub(crate) fn survivors_in(&self, look: &Look) -> Vec<ProcessId> {
+        let members = self.members(&look.processes, |pid| {
+            look.environments
+                .get(&pid)
+                .is_some_and(|environment| names_mark(environment, &self.mark))
+        });
+        tops(&look.processes, members)
+    }
+    /// Living members among `processes`, given which carry the mark.
+    fn members(&self, processes: &[ProcStat], carries: impl Fn(u32) -> bool) -> Vec<ProcessId> {
         let root = read_stat(self.root.pid);
         // With another process under the root's id, groups and sessions of that number are another's too.
         let own_groups = root.is_none_or(|stat| stat.start == self.root.start);
@@ -150,7 +148,7 @@ impl CallTree {
         inside.extend(
             processes
                 .iter()
-                .filter(|stat| in_group(stat) || (stat.alive && carries(stat.pid, &self.mark)))
+                .filter(|stat| in_group(stat) || (stat.alive && carries(stat.pid)))
                 .map(|stat| stat.pid),
         );
         loop {
@@ -174,6 +172,51 @@ impl CallTree {
             })
             .collect()
     }
+}
+
+/// All processes of one moment, looked at once for many calls.
+#[derive(Debug)]
+pub(crate) struct Look {
+    processes: Vec<ProcStat>,
+    /// Environments that hold a mark, whoever's it is.
+    environments: HashMap<u32, Vec<u8>>,
+}
+
+impl Look {
+    /// Looks at processes not older than `since`.
+    pub(crate) fn around(since: u64) -> Self {
+        let processes = snapshot(since, |_| true);
+        let environments = processes
+            .iter()
+            .filter(|stat| stat.alive)
+            .filter_map(|stat| Some((stat.pid, environment(stat.pid)?)))
+            .filter(|(_, environment)| {
+                let name = CALL_ID_VARIABLE.as_bytes();
+                environment.windows(name.len()).any(|part| part == name)
+            })
+            .collect();
+        Self {
+            processes,
+            environments,
+        }
+    }
+}
+
+/// Members whose parent is none.
+fn tops(processes: &[ProcStat], members: Vec<ProcessId>) -> Vec<ProcessId> {
+    let ids: HashSet<u32> = members.iter().map(|id| id.pid).collect();
+    let parents: HashMap<u32, u32> = processes
+        .iter()
+        .map(|stat| (stat.pid, stat.parent))
+        .collect();
+    let is_top = |id: &ProcessId| {
+        parents
+            .get(&id.pid)
+            .is_none_or(|parent| !ids.contains(parent))
+    };
+    let mut tops: Vec<ProcessId> = members.into_iter().filter(is_top).collect();
+    tops.sort_by_key(|id| id.pid);
+    tops
 }
 
 /// Processes not older than `since` whose id passes `wanted`.
@@ -229,6 +272,10 @@ fn last_pid() -> Option<u32> {
 }
 
 fn carries(pid: u32, mark: &str) -> bool {
+    environment(pid).is_some_and(|environment| names_mark(&environment, mark))
+}
+
+fn environment(pid: u32) -> Option<Vec<u8>> {
     // Enough for a process that is preempted while it changes its program.
     const MAX_READS: usize = 500;
     const PAUSE: Duration = Duration::from_micros(200);
@@ -237,11 +284,11 @@ fn carries(pid: u32, mark: &str) -> bool {
             Ok(environment) if environment.is_empty() && is_changing(pid) => {
                 std::thread::sleep(PAUSE)
             }
-            Ok(environment) => return names_mark(&environment, mark),
-            Err(_) => return false,
+            Ok(environment) => return Some(environment),
+            Err(_) => return None,
         }
     }
-    false
+    None
 }
 
 /// Whether a process is between two programs. For that moment it has no environment at all, where one that was started
@@ -410,6 +457,6 @@ mod tests {
             },
             mark: Arc::from("no-such-mark"),
         };
-        assert!(tree.members(&[own]).is_empty());
+        assert!(tree.members(&[own], |_| false).is_empty());
     }
 }

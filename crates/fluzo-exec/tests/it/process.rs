@@ -293,6 +293,34 @@ fn a_background_child_may_go_on_writing_after_the_end_of_its_host() {
 }
 
 #[tokio::test]
+async fn each_call_of_a_batch_names_its_own_background_child() {
+    let (_dir, cwd) = folder();
+    let runner = std::sync::Arc::new(runner());
+    let mut calls = tokio::task::JoinSet::new();
+    for index in 0..40 {
+        let (runner, cwd) = (std::sync::Arc::clone(&runner), cwd.clone());
+        calls.spawn(async move {
+            let script = match index % 4 {
+                0 => "sleep 600 & echo $!",
+                1 => "setsid sleep 600 >/dev/null 2>&1 & echo $!",
+                _ => "true",
+            };
+            run(&runner, bash(script, &cwd)).await
+        });
+    }
+    let mut all = Vec::new();
+    for (report, output) in calls.join_all().await {
+        let named: Vec<u32> = output.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(report.background, named);
+        all.extend(named);
+    }
+    all.sort_unstable();
+    assert_eq!((all.len(), runner.background()), (20, all));
+    runner.kill_background();
+    await_empty(&cwd);
+}
+
+#[tokio::test]
 async fn later_calls_keep_the_list_of_background_processes() {
     let (_dir, cwd) = folder();
     let runner = runner();
