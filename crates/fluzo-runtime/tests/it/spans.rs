@@ -34,8 +34,25 @@ impl Subscriber for Names {
     fn exit(&self, _: &Id) {}
 }
 
+/// Whether a span is recorded is decided when its place in the code is first reached, with the
+/// subscribers of that moment; so this runs in a process where nothing else reaches it first.
 #[test]
 fn each_effect_has_the_span_that_the_table_names() {
+    const ALONE: &str = "FLUZO_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let name = "spans::each_effect_has_the_span_that_the_table_names";
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&run.stdout);
+        assert!(
+            run.status.success() && shown.contains("1 passed"),
+            "{run:?}"
+        );
+        return;
+    }
     let names = Names::default();
     tracing::subscriber::with_default(names.clone(), || {
         let human = ScriptedHuman::new([Answer::Allow]);
