@@ -18,6 +18,9 @@ const TEXT_LIMIT: usize = 4000;
 /// than is kept.
 const READ_LIMIT: usize = 8000;
 
+/// Waits from here on, in milliseconds, are told to the user; shorter ones are soon over.
+const LONG_WAIT_MS: u64 = 60_000;
+
 /// Headers that carry the server's id of a request.
 const REQUEST_ID_HEADERS: &[&str] = &[
     "x-request-id",
@@ -51,12 +54,15 @@ impl Context {
             false => format!("{status} {}", report.message),
         };
         let kind = classify(Some(status), &format!("{message}\n{}", report.codes));
+        let wait = self.retry_after_header(headers).or(report.retry_after_ms);
+        let id = request_id(headers);
+        let facts = self.clean(facts(kind, status, id.as_deref(), wait));
         StreamError {
             kind,
-            message: self.clean(message),
+            message: self.clean(message) + &facts,
             status: Some(status),
-            retry_after_ms: self.retry_after_header(headers).or(report.retry_after_ms),
-            request_id: request_id(headers),
+            retry_after_ms: wait,
+            request_id: id,
         }
     }
 
@@ -146,6 +152,33 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
         .iter()
         .filter_map(|name| headers.get(*name)?.to_str().ok());
     values.map(|value| value.chars().take(200).collect()).next()
+}
+
+/// What the user needs beside the server's words, where nothing but the user can act: the id
+/// to ask the provider about, and a wait that is longer than anybody watches.
+fn facts(kind: StreamErrorKind, status: u16, id: Option<&str>, wait_ms: Option<u64>) -> String {
+    use StreamErrorKind::{Overflow, Quota, RateLimit};
+    let mut text = String::new();
+    let handled = matches!(kind, Overflow | RateLimit) || !(400..500).contains(&status);
+    if let Some(id) = id.filter(|_| !handled) {
+        text.push_str(&format!(" (request id {id})"));
+    }
+    let limited = matches!(kind, RateLimit | Quota);
+    if let Some(ms) = wait_ms.filter(|ms| limited && *ms >= LONG_WAIT_MS) {
+        text.push_str(&format!(" (the server asks to wait {})", wait_text(ms)));
+    }
+    text
+}
+
+/// A wait in its largest unit of which there are two or more, rounded up.
+fn wait_text(ms: u64) -> String {
+    let seconds = ms.div_ceil(1000);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds.div_ceil(60)),
+        7200..172_800 => format!("{} hours", seconds.div_ceil(3600)),
+        _ => format!("{} days", seconds.div_ceil(86_400)),
+    }
 }
 
 /// The error of an answer that wants the client elsewhere. Only scheme, host and port of the
@@ -484,6 +517,54 @@ mod tests {
         for (given, body, expected) in rows {
             let error = context().http(429, &headers(given), body.as_bytes());
             assert_eq!(error.retry_after_ms, *expected, "{given:?} {body}");
+        }
+    }
+
+    #[test]
+    fn the_user_is_told_what_only_the_user_can_act_on() {
+        type Given = &'static [(&'static str, &'static str)];
+        const ID: (&str, &str) = ("x-request-id", "req-7");
+        let rows: [(u16, Given, &str); 12] = [
+            (400, &[ID], "400 x (request id req-7)"),
+            (
+                400,
+                &[("x-request-id", "a-sk-planted-key")],
+                "400 x (request id a-[redacted])",
+            ),
+            (400, &[("retry-after", "999")], "400 x"),
+            (401, &[ID], "401 x (request id req-7)"),
+            (503, &[ID, ("retry-after", "999")], "503 x"),
+            (429, &[ID], "429 x"),
+            (429, &[("retry-after", "59")], "429 x"),
+            (
+                429,
+                &[("retry-after", "60")],
+                "429 x (the server asks to wait 60 s)",
+            ),
+            (
+                429,
+                &[("retry-after", "121")],
+                "429 x (the server asks to wait 3 min)",
+            ),
+            (
+                429,
+                &[("retry-after", "7201")],
+                "429 x (the server asks to wait 3 hours)",
+            ),
+            (
+                429,
+                &[("retry-after", "1382400")],
+                "429 x (the server asks to wait 16 days)",
+            ),
+            (
+                429,
+                &[("retry-after-ms", "90500")],
+                "429 x (the server asks to wait 91 s)",
+            ),
+        ];
+        for (status, given, message) in rows {
+            let error = context().http(status, &headers(given), b"x");
+            assert_eq!(error.message, message);
         }
     }
 

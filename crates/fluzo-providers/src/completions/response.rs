@@ -25,11 +25,21 @@ const DONE: &str = "[DONE]";
 /// Fragments of the old single function call share this index.
 const LEGACY_CALL: u64 = u64::MAX;
 
+/// How much is kept of a body that is no answer, in bytes: more than is shown, so that a
+/// secret is whole when it is removed.
+const HEAD_BYTES: usize = 4096;
+
+/// The most that is shown of it, in characters.
+const HEAD_SHOWN: usize = 120;
+
 /// The reader of one response.
 pub(crate) struct ResponseReader {
     form: Form,
     sse: SseParser,
     json: Vec<u8>,
+    content_type: Option<String>,
+    /// The first bytes, while nothing of a stream has been seen in them.
+    head: Vec<u8>,
     state: State,
 }
 
@@ -51,6 +61,8 @@ struct State {
     response_model: Option<String>,
     /// Something of the model came with the bytes being read.
     alive: bool,
+    /// There has been an event.
+    spoke: bool,
     model: String,
     prices: Prices,
     transcript: Transcript,
@@ -65,6 +77,8 @@ impl ResponseReader {
             form: Form::Unknown,
             sse: SseParser::new(limits.max_event_bytes),
             json: Vec::new(),
+            content_type: None,
+            head: Vec::new(),
             state: State {
                 blocks: Blocks::new(request.tools.clone()),
                 counts: Counts::default(),
@@ -73,6 +87,7 @@ impl ResponseReader {
                 response_id: None,
                 response_model: None,
                 alive: false,
+                spoke: false,
                 model: model.id.clone(),
                 prices: model.cost,
                 transcript: request.transcript.clone(),
@@ -90,6 +105,39 @@ impl ResponseReader {
             Some(_) => self.form = Form::Events,
             None => {}
         }
+    }
+
+    fn keep_head(&mut self, bytes: &[u8]) {
+        let room = HEAD_BYTES.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    /// The error of a body that is neither events nor JSON, such as the web page of a proxy.
+    fn no_response(&self) -> Option<StreamError> {
+        let head = String::from_utf8_lossy(&self.head);
+        let head = head.trim_start_matches('\u{FEFF}').trim();
+        let fields = [":", "data", "event", "id", "retry"];
+        if head.is_empty() || fields.iter().any(|field| head.starts_with(field)) {
+            return None;
+        }
+        let clean = |text: &str| {
+            let text = self.state.context.clean(text.to_owned());
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let text = words.join(" ");
+            match text.char_indices().nth(HEAD_SHOWN) {
+                Some((at, _)) => format!("{}…", &text[..at]),
+                None => text,
+            }
+        };
+        let kind = self.content_type.as_deref().map_or_else(
+            || "no content type".to_owned(),
+            |kind| format!("content type `{}`", clean(kind)),
+        );
+        let text = format!(
+            "the server's answer is no API response: {kind}, it begins `{}`",
+            clean(head)
+        );
+        Some(incomplete(&text))
     }
 
     fn read_json(&mut self, out: &mut Events) -> Result<(), StreamError> {
@@ -120,6 +168,10 @@ impl ResponseReader {
 }
 
 impl Reader for ResponseReader {
+    fn begin(&mut self, content_type: Option<&str>) {
+        self.content_type = content_type.map(str::to_owned);
+    }
+
     fn push(&mut self, bytes: &[u8], out: &mut Events) -> Result<Progress, StreamError> {
         if self.form == Form::Unknown {
             self.sniff(bytes);
@@ -131,6 +183,9 @@ impl Reader for ResponseReader {
                 alive: true,
                 ..Progress::default()
             });
+        }
+        if !self.state.spoke {
+            self.keep_head(bytes);
         }
         let state = &mut self.state;
         let fed = self.sse.feed(bytes, |event| {
@@ -157,7 +212,10 @@ impl Reader for ResponseReader {
                 if let Some(data) = self.sse.trailing() {
                     self.state.trailing(&data, out);
                 }
-                Ok(())
+                match self.no_response() {
+                    Some(error) if !self.state.spoke && clean => Err(error),
+                    _ => Ok(()),
+                }
             }
             Form::Json | Form::Unknown => Ok(()),
         };
@@ -195,7 +253,7 @@ impl State {
         if data.is_empty() || self.done {
             return Ok(());
         }
-        self.alive = true;
+        (self.alive, self.spoke) = (true, true);
         if data == DONE {
             self.done = true;
             return Ok(());

@@ -56,7 +56,7 @@ async fn errors_and_json_answers_keep_the_connection_too() {
     }
     let expected = [
         "Transient: 503 overloaded",
-        "InvalidRequest: 400 bad thing",
+        "InvalidRequest: 400 bad thing (request id sim-1)",
         "text:x ; stop 0/0",
         "text:done ; stop 12/7",
     ];

@@ -1,5 +1,6 @@
 //! Errors, in every form in which servers give them.
 
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,15 +19,18 @@ async fn refused_requests() {
     let rows = [
         (
             Reply::error(400, "bad thing"),
-            "InvalidRequest: 400 bad thing",
+            "InvalidRequest: 400 bad thing (request id sim-0)",
         ),
         (Reply::error(503, "overloaded"), "Transient: 503 overloaded"),
         (Reply::error(429, "slow down"), "RateLimit: 429 slow down"),
         (
             Reply::error(429, "monthly usage limit reached"),
-            "Quota: 429 monthly usage limit reached",
+            "Quota: 429 monthly usage limit reached (request id sim-0)",
         ),
-        (Reply::error(401, "no"), "Authentication: 401 no"),
+        (
+            Reply::error(401, "no"),
+            "Authentication: 401 no (request id sim-0)",
+        ),
         (
             Reply::error(400, "maximum context length is 8 tokens"),
             "Overflow: 400 maximum context length is 8 tokens",
@@ -55,6 +59,71 @@ async fn refused_requests() {
     for (reply, expected) in rows {
         assert_eq!(answer_to(reply).await, expected);
     }
+}
+
+#[tokio::test]
+async fn a_page_instead_of_an_answer_is_named() {
+    let rows = [
+        (
+            "text/html; charset=utf-8",
+            "\n<html>\u{1b}[2J<title>Sign in</title>\n<p>sk-planted-test-key",
+            "Incomplete: the server's answer is no API response: content type `text/html; charset=utf-8`, \
+             it begins `<html><title>Sign in</title> <p>[redacted]`",
+        ),
+        (
+            "text/plain",
+            "OK",
+            "Incomplete: the server's answer is no API response: content type `text/plain`, it begins `OK`",
+        ),
+        (
+            "text/event-stream",
+            ": ping\n\n",
+            "Incomplete: Stream ended without finish_reason",
+        ),
+        (
+            "text/html",
+            "",
+            "Incomplete: Stream ended without finish_reason",
+        ),
+    ];
+    for (content_type, text, expected) in rows {
+        let body = Body::Raw {
+            content_type: content_type.into(),
+            text: text.into(),
+        };
+        assert_eq!(answer_to(Reply::with_body(200, body)).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn interim_answers_without_end_run_into_a_limit() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let server = tokio::task::spawn_blocking(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        // What comes before the request would be refused as such.
+        let _ = connection.read(&mut [0; 4096]).unwrap();
+        // A steady drip: a flood would only measure how fast a parser is. Ends when the client
+        // hangs up.
+        let (_open, drip) = std::sync::mpsc::channel::<()>();
+        while connection
+            .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
+            .is_ok()
+        {
+            let _ = drip.recv_timeout(Duration::from_millis(1));
+        }
+    });
+    let limits = Limits {
+        first_output: Some(Duration::from_millis(200)),
+        ..Limits::open(true)
+    };
+    let provider = limited(limits);
+    let events = collect(&provider, ask(&base_url));
+    let events = tokio::time::timeout(PATIENCE, events).await.unwrap();
+    let error = finish(&events).error.clone().unwrap();
+    assert_eq!(error.kind, StreamErrorKind::Timeout, "{error}");
+    let hung_up = tokio::time::timeout(PATIENCE, server).await.unwrap();
+    hung_up.unwrap();
 }
 
 #[tokio::test]
@@ -128,14 +197,6 @@ async fn an_error_inside_a_stream_and_a_bare_one() {
     assert_eq!(
         answer_to(Reply::with_body(200, bare)).await,
         "Overflow: context length exceeded"
-    );
-    let html = Body::Raw {
-        content_type: "text/html".into(),
-        text: "<html>".into(),
-    };
-    assert_eq!(
-        answer_to(Reply::with_body(200, html)).await,
-        "Incomplete: Stream ended without finish_reason"
     );
 }
 
