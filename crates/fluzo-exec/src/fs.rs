@@ -120,10 +120,18 @@ pub fn errno_name(error: &io::Error) -> &'static str {
 }
 
 /// Plain lower-case text of an error, such as `no such file or directory`; `i/o error` or `unknown error` where
-/// [`errno_name`] has no better name.
+/// [`errno_name`] has no better name. The refusal of a pipe or device says which it is.
 pub fn errno_text(error: &io::Error) -> &'static str {
-    describe(error).1
+    let special = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<NotRegular>());
+    special.map_or_else(|| describe(error).1, |special| special.0)
 }
+
+/// Refusal of what is neither a regular file nor a directory; holds its text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotRegular(pub(crate) &'static str);
 
 const NAMED: &[(i32, &str, &str)] = &[
     (libc::ENOENT, "ENOENT", "no such file or directory"),

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, XattrFlags};
 
-use crate::fs::{DirEntry, FileKind, FileMeta, FileSystem, ReadSeek, SpillFile, code_of_kind};
+use crate::fs::{
+    DirEntry, FileKind, FileMeta, FileSystem, NotRegular, ReadSeek, SpillFile, code_of_kind,
+};
 
 /// Reaches every path the process may reach.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,20 +87,20 @@ fn require_regular(meta: &fs::Metadata) -> io::Result<()> {
         FileKind::Directory => Err(io::Error::from_raw_os_error(libc::EISDIR)),
         FileKind::Other => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("not a regular file but {}", special_name(meta.file_type())),
+            NotRegular(special_text(meta.file_type())),
         )),
     }
 }
 
-fn special_name(kind: fs::FileType) -> &'static str {
+fn special_text(kind: fs::FileType) -> &'static str {
     if kind.is_fifo() {
-        "a named pipe"
+        "not a regular file but a named pipe"
     } else if kind.is_socket() {
-        "a socket"
+        "not a regular file but a socket"
     } else if kind.is_char_device() || kind.is_block_device() {
-        "a device"
+        "not a regular file but a device"
     } else {
-        "a special file"
+        "not a regular file but a special file"
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fluzo_exec::{
     FindQuery, FindReport, GrepLineKind, GrepQuery, GrepReport, IGNORED_BOUND, LINE_BOUND,
-    LocalSearch, LocalSearchConfig, SearchError, TreeSearch,
+    LocalSearch, LocalSearchConfig, SearchError, TreeSearch, errno_text,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -328,10 +328,18 @@ fn special_files_are_passed_over() {
         (matches(&report, &base), report.unreadable),
         (vec!["f:1:hit".to_owned()], 0)
     );
-    let error = local()
-        .grep(&query(&base.join("pipe"), "hit"), &CancellationToken::new())
-        .unwrap_err();
-    assert!(matches!(error, SearchError::Root { .. }), "{error:?}");
+    for (path, text) in [
+        (base.join("pipe"), "not a regular file but a named pipe"),
+        ("/dev/zero".into(), "not a regular file but a device"),
+    ] {
+        let error = local()
+            .grep(&query(&path, "hit"), &CancellationToken::new())
+            .unwrap_err();
+        assert!(
+            matches!(&error, SearchError::Root { source, .. } if errno_text(source) == text),
+            "{error:?}"
+        );
+    }
 }
 
 #[test]
