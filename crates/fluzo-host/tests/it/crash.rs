@@ -162,6 +162,45 @@ fn unfinished_calls_are_interrupted_with_unknown_outcome() {
     assert!(tools.iter().all(|tool| tool.ran().is_empty()));
 }
 
+/// A second process on a session whose first one is in the middle of its calls.
+#[test]
+fn calls_of_a_live_process_are_not_taken_for_interrupted() {
+    let place = Place::new(Kind::Jsonl);
+    let tools = [
+        Arc::new(FakeTool::new("one")),
+        Arc::new(FakeTool::new("two")),
+    ];
+    let mut first = Life::begin(
+        &place,
+        Setup {
+            tools: tools.iter().collect(),
+            drive: Some(ManualDrive::new()),
+            ..Setup::new(two_calls())
+        },
+    );
+    first.prompt("go");
+    while first.parked() != ["run_tool:c1", "run_tool:c2"] {
+        first.step();
+    }
+    let mut second = Life::begin(&place, Setup::new([text(["ok"])]));
+    second.prompt("again");
+    assert!(second.finish().halted.is_none());
+    let session = second.session.session();
+    let roles = |messages: &[Arc<fluzo_llm::Message>]| -> Vec<String> {
+        messages.iter().map(|m| m.role().to_owned()).collect()
+    };
+    let stored = session.context().unwrap().messages;
+    assert_eq!(roles(&stored), ["user", "assistant"]);
+    let sent = second.world.model.requests();
+    assert_eq!(sent[0].transcript.iter().count(), 1);
+    assert_eq!(session.notices().len(), 2);
+    // The first goes on in its own file.
+    let report = first.finish();
+    assert!(report.halted.is_none());
+    let all = ["user", "assistant", "toolResult", "toolResult", "assistant"];
+    assert_eq!(roles(&place.messages()), all);
+}
+
 /// An effect that is dropped neither happens nor returns.
 #[test]
 fn a_dropped_effect_does_not_happen() {
