@@ -146,7 +146,10 @@ const HOST: &str = "FLUZO_EXEC_TEST_HOST";
 pub fn as_host(role: &str, test: &str, cwd: &Path) -> Child {
     let mut role = OsString::from(format!("{role}:"));
     role.push(cwd);
-    Command::new(std::env::current_exe().unwrap())
+    // A test run in the background, or under nohup, ignores signals, and so would the host.
+    Command::new("env")
+        .arg("--default-signal")
+        .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(HOST, role)
         .current_dir("/")
