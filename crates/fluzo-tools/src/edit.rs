@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fluzo_agent::{Permit, Tool, ToolContext, ToolError};
-use fluzo_exec::{FileKind, blocking, errno_name, errno_text};
+use fluzo_exec::{FileKind, errno_name, errno_text};
 use fluzo_llm::{BoxFuture, ToolOutput, ToolSpec};
 use fluzo_policy::{Access, PathOperation};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::edit_apply::{Applied, apply};
 use crate::edit_match::Edit;
-use crate::{ToolEnv, args, paths, shown};
+use crate::{ToolEnv, args, file_change, paths, shown};
 
 /// Files above this are not edited: their text is held in memory several times.
 const MAX_BYTES: u64 = 512 << 20;
@@ -101,17 +101,11 @@ impl Tool for EditTool {
                     "Edit tool input is invalid. edits must contain at least one replacement.",
                 ));
             }
-            let guard = self.env.locks.lock(&*self.env.fs, &path).await;
-            if context.abort.is_cancelled() {
-                return Err(ToolError::new("Operation aborted"));
-            }
-            // The lock goes with the work, so that a dropped call does not let another in early.
-            let work = blocking(move || {
-                let _guard = guard;
-                edit_file(&self.env, &path, &arguments)
-            });
-            work.await
-                .map_err(|error| ToolError::new(error.to_string()))?
+            let env = Arc::clone(&self.env);
+            file_change::in_turn(env, path, &context, move |env, path| {
+                edit_file(env, &path, &arguments)
+            })
+            .await
         })
     }
 

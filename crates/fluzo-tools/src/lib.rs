@@ -12,6 +12,7 @@ mod edit_apply;
 mod edit_match;
 mod edit_splice;
 mod env;
+mod file_change;
 mod find;
 mod folded;
 mod grep;

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fluzo_agent::{Permit, Tool, ToolContext, ToolError};
-use fluzo_exec::{blocking, errno_name, errno_text};
+use fluzo_exec::{errno_name, errno_text};
 use fluzo_llm::{BoxFuture, ToolOutput, ToolSpec};
 use fluzo_policy::Access;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::text_form::UTF8_MARK;
-use crate::{ToolEnv, args, paths, shown};
+use crate::{ToolEnv, args, file_change, paths, shown};
 
 /// Writes whole files, with the folders they need. A file that exists keeps its mode and its
 /// byte-order mark.
@@ -69,17 +69,11 @@ impl Tool for WriteTool {
         Box::pin(async move {
             let path = paths::judged(&permit)?;
             let arguments: Arguments = args::parse(permit.redeem(&*self)?)?;
-            let guard = self.env.locks.lock(&*self.env.fs, &path).await;
-            if context.abort.is_cancelled() {
-                return Err(ToolError::new("Operation aborted"));
-            }
-            // The lock goes with the work, so that a dropped call does not let another in early.
-            let work = blocking(move || {
-                let _guard = guard;
-                write_file(&self.env, &path, &arguments)
-            });
-            work.await
-                .map_err(|error| ToolError::new(error.to_string()))?
+            let env = Arc::clone(&self.env);
+            file_change::in_turn(env, path, &context, move |env, path| {
+                write_file(env, &path, &arguments)
+            })
+            .await
         })
     }
 
