@@ -9,7 +9,7 @@ use crate::reference;
 pub(crate) fn command() -> Command {
     let pi = FLAGS.iter().fold(
         Command::new("pi")
-            .about("The agent, as a drop-in for pi: no permissions are enforced")
+            .about("The agent with pi's flags and files: no permissions are enforced")
             .override_usage("fluzo pi [OPTIONS] [@FILE...] [MESSAGE...]")
             .disable_help_flag(true)
             .disable_version_flag(true)

@@ -51,14 +51,6 @@ pub struct Cost {
 }
 
 impl Usage {
-    /// The tokens that fill the context after this response.
-    pub fn context_tokens(&self) -> u64 {
-        if self.total_tokens > 0 {
-            return self.total_tokens;
-        }
-        self.input + self.output + self.cache_read + self.cache_write
-    }
-
     /// Fills in the cost at `prices`, which are per million tokens.
     pub fn price(&mut self, prices: &Prices) {
         // Token counts are far below the exact range of a double.
