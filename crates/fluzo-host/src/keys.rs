@@ -171,6 +171,7 @@ impl KeyRing {
         Ok(RequestAuth {
             api_key: Some(self.key(&model.provider)?),
             headers: headers.collect::<Result<_, _>>()?,
+            base_url: None,
         })
     }
 }

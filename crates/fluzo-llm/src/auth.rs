@@ -33,6 +33,8 @@ pub struct RequestAuth {
     pub api_key: Option<Secret>,
     /// Headers with resolved values.
     pub headers: Vec<(String, Secret)>,
+    /// The endpoint that the credentials name, in place of the model's base URL.
+    pub base_url: Option<String>,
 }
 
 /// Why no key is at hand.

@@ -340,7 +340,7 @@ mod tests {
     fn context() -> Context {
         let auth = RequestAuth {
             api_key: Some(Secret::new("sk-planted-key")),
-            headers: vec![],
+            ..RequestAuth::default()
         };
         Context {
             redactor: Redactor::new(&auth),

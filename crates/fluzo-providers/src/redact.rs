@@ -69,6 +69,7 @@ mod tests {
                 ("x-auth".into(), Secret::new("Bearer other-secret")),
                 ("x".into(), Secret::new("ollama")),
             ],
+            ..RequestAuth::default()
         };
         let redactor = Redactor::new(&auth);
         let text = "sk-planted-key and Bearer other-secret and other-secret at ollama".to_owned();

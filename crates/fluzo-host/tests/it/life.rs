@@ -272,7 +272,7 @@ impl Credentials for AlwaysKey {
     ) -> BoxFuture<'a, Result<RequestAuth, CredentialError>> {
         let auth = RequestAuth {
             api_key: Some(Secret::new("k")),
-            headers: vec![],
+            ..RequestAuth::default()
         };
         Box::pin(std::future::ready(Ok(auth)))
     }

@@ -61,7 +61,7 @@ pub fn request(base_url: &str, messages: Vec<Message>) -> ModelRequest {
         options: RequestOptions::default(),
         auth: RequestAuth {
             api_key: Some(Secret::new(KEY)),
-            headers: vec![],
+            ..RequestAuth::default()
         },
     }
 }

@@ -21,7 +21,7 @@ impl Credentials for Rotating {
         let n = self.0.fetch_add(1, Ordering::SeqCst);
         let auth = RequestAuth {
             api_key: Some(Secret::new(format!("key-{n}"))),
-            headers: vec![],
+            ..RequestAuth::default()
         };
         Box::pin(std::future::ready(Ok(auth)))
     }
