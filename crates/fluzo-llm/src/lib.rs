@@ -12,6 +12,7 @@ pub mod event;
 pub mod message;
 pub mod model;
 mod number;
+pub mod redirect;
 pub mod state;
 pub mod stream;
 pub mod tool;
@@ -28,6 +29,7 @@ pub use message::{
     AssistantMessage, Message, StopReason, ToolResultMessage, UserContent, UserMessage,
 };
 pub use model::{InputKind, Model, ThinkingLevel};
+pub use redirect::{RedirectBlocked, RedirectDestination};
 pub use state::{AgentState, Phase, StateCell};
 pub use stream::{
     EventStream, Finish, ModelRequest, Provider, RequestOptions, StreamError, StreamErrorKind,

@@ -12,8 +12,8 @@ use futures_core::Stream;
 use serde::Serialize;
 
 use crate::{
-    AbortSignal, AssistantMessage, Content, Extra, Model, RequestAuth, StopReason, TextContent,
-    ThinkingContent, ThinkingLevel, ToolCall, ToolSpec, Transcript, Usage,
+    AbortSignal, AssistantMessage, Content, Extra, Model, RedirectBlocked, RequestAuth, StopReason,
+    TextContent, ThinkingContent, ThinkingLevel, ToolCall, ToolSpec, Transcript, Usage,
 };
 
 /// The events of one response.
@@ -158,6 +158,8 @@ pub struct StreamError {
     pub retry_after_ms: Option<u64>,
     /// The server's id of the request.
     pub request_id: Option<String>,
+    /// What is told of the redirect, when the kind is [`StreamErrorKind::Redirect`].
+    pub redirect: Option<Box<RedirectBlocked>>,
 }
 
 /// Sorts of failure, as far as a decision depends on them.
@@ -209,6 +211,7 @@ impl StreamError {
             status: None,
             retry_after_ms: None,
             request_id: None,
+            redirect: None,
         }
     }
 }
@@ -348,6 +351,10 @@ impl AssistantMessage {
         self.response_id.clone_from(&finish.response_id);
         self.response_model.clone_from(&finish.response_model);
         self.error_message = finish.error.as_ref().map(|e| e.message.clone());
+        let redirect = finish.error.as_ref().and_then(|e| e.redirect.as_deref());
+        if let Some(details) = redirect.and_then(|r| serde_json::to_value(r).ok()) {
+            self.extra.insert("errorDetails".into(), details);
+        }
         self.close_calls();
     }
 

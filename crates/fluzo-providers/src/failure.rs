@@ -1,6 +1,8 @@
 //! Errors that servers report: in the body of a refused request, or inside a stream.
 
-use fluzo_llm::{Finish, StreamError, StreamErrorKind, StreamEvent};
+use fluzo_llm::{
+    Finish, RedirectBlocked, RedirectDestination, StreamError, StreamErrorKind, StreamEvent,
+};
 use fluzo_stdx::sanitize::terminal_text;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -63,6 +65,7 @@ impl Context {
             status: Some(status),
             retry_after_ms: wait,
             request_id: id,
+            redirect: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl Context {
             status: report.status,
             retry_after_ms: report.retry_after_ms,
             request_id: None,
+            redirect: None,
         }
     }
 
@@ -113,10 +117,19 @@ impl Context {
             error: finish.error.map(|error| StreamError {
                 message: self.clean(error.message),
                 request_id: error.request_id.map(|id| self.clean(id)),
+                redirect: error.redirect.map(|redirect| self.clean_redirect(redirect)),
                 ..error
             }),
             ..finish
         }
+    }
+
+    fn clean_redirect(&self, mut redirect: Box<RedirectBlocked>) -> Box<RedirectBlocked> {
+        redirect.correlation_id = redirect.correlation_id.take().map(|id| self.clean(id));
+        if let Some(destination) = &mut redirect.destination {
+            destination.host = self.clean(std::mem::take(&mut destination.host));
+        }
+        redirect
     }
 
     /// `text` without secrets, escape sequences and endless length.
@@ -187,16 +200,22 @@ pub(crate) fn redirect(status: u16, headers: &HeaderMap, from: &reqwest::Url) ->
     let location = headers
         .get("location")
         .and_then(|value| value.to_str().ok());
-    let target = location
-        .and_then(|text| from.join(text).ok())
-        .and_then(|url| crate::http::origin(&url));
-    let to = target.map_or_else(
+    let target = location.and_then(|text| from.join(text).ok());
+    let to = target.as_ref().and_then(crate::http::origin).map_or_else(
         || "an unreadable address".to_owned(),
         |origin| format!("`{origin}`"),
     );
+    let id = request_id(headers);
+    let blocked = RedirectBlocked {
+        status,
+        operation_id: None,
+        correlation_id: id.clone(),
+        destination: target.as_ref().and_then(destination),
+    };
     StreamError {
         status: Some(status),
-        request_id: request_id(headers),
+        request_id: id,
+        redirect: Some(Box::new(blocked)),
         ..StreamError::new(
             StreamErrorKind::Redirect,
             format!(
@@ -204,6 +223,14 @@ pub(crate) fn redirect(status: u16, headers: &HeaderMap, from: &reqwest::Url) ->
             ),
         )
     }
+}
+
+fn destination(url: &reqwest::Url) -> Option<RedirectDestination> {
+    Some(RedirectDestination {
+        scheme: url.scheme().to_owned(),
+        host: url.host_str()?.to_owned(),
+        port: url.port_or_known_default(),
+    })
 }
 
 /// What an error object says.
@@ -597,6 +624,14 @@ mod tests {
                 (error.message, error.kind),
                 (text, StreamErrorKind::Redirect)
             );
+            let told = error.redirect.unwrap().destination.map(|to| to.to_string());
+            let readable = shown.strip_prefix('`').and_then(|s| s.strip_suffix('`'));
+            match (told, readable) {
+                // The usual port of a scheme is told as well.
+                (Some(told), Some(shown)) => assert!(told.starts_with(shown), "{told}"),
+                (None, None) => {}
+                other => panic!("{location}: {other:?}"),
+            }
         }
         assert!(
             redirect(301, &HeaderMap::new(), &from)

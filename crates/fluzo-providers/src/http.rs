@@ -8,7 +8,7 @@ use fluzo_llm::{BoxFuture, StreamError, StreamErrorKind};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Url};
+use reqwest::{Client, Method, Url};
 
 use crate::limits::Limit;
 
@@ -43,6 +43,15 @@ pub(crate) struct Post {
     pub connect: Option<Duration>,
 }
 
+/// A request to be sent.
+pub(crate) struct Outgoing {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+    pub connect: Option<Duration>,
+}
+
 /// A response whose head has arrived.
 pub(crate) struct Answer {
     pub status: u16,
@@ -59,22 +68,34 @@ impl HttpClient {
         }
     }
 
-    /// Sends `post`; the answer's body is read by polling its stream, and dropping
-    /// future or stream closes the connection.
+    /// Sends `post`, as [`HttpClient::send`] does.
     pub(crate) fn post(&self, post: Post) -> BoxFuture<'static, Result<Answer, StreamError>> {
-        let client = self.client(Variant {
-            tls: post.url.scheme() == "https",
+        self.send(Outgoing {
+            method: Method::POST,
+            url: post.url,
+            headers: post.headers,
+            body: post.body,
             connect: post.connect,
+        })
+    }
+
+    /// Sends `send`; the answer's body is read by polling its stream, and dropping
+    /// future or stream closes the connection.
+    pub(crate) fn send(&self, send: Outgoing) -> BoxFuture<'static, Result<Answer, StreamError>> {
+        let client = self.client(Variant {
+            tls: send.url.scheme() == "https",
+            connect: send.connect,
         });
         Box::pin(async move {
-            let target = origin(&post.url).unwrap_or_default();
-            let sent = client?
-                .post(post.url)
-                .headers(post.headers)
-                .body(post.body)
-                .send()
-                .await;
-            let response = sent.map_err(|error| send_error(&error, &target, post.connect))?;
+            let target = origin(&send.url).unwrap_or_default();
+            let request = client?.request(send.method, send.url).headers(send.headers);
+            let request = if send.body.is_empty() {
+                request
+            } else {
+                request.body(send.body)
+            };
+            let sent = request.send().await;
+            let response = sent.map_err(|error| send_error(&error, &target, send.connect))?;
             tracing::debug!(status = response.status().as_u16(), target, "response head");
             Ok(Answer {
                 status: response.status().as_u16(),

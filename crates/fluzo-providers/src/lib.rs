@@ -5,6 +5,7 @@
 //! exactly once: it never retries, never follows a redirect and never waits on its own account.
 
 mod assemble;
+mod call;
 pub mod classify;
 pub mod completions;
 mod dialect;
@@ -15,6 +16,7 @@ pub mod limits;
 mod redact;
 pub mod sse;
 
+pub use call::{CallLimits, Response};
 pub use completions::CompletionsProvider;
 pub use dialect::{UnknownDialect, provider_for};
 pub use failure::Clock;

@@ -135,7 +135,8 @@ impl Limit {
     }
 }
 
-fn span(limit: Duration) -> String {
+/// A limit in words.
+pub(crate) fn span(limit: Duration) -> String {
     if limit.subsec_millis() == 0 {
         format!("{} s", limit.as_secs())
     } else {

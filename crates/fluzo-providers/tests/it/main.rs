@@ -1,8 +1,15 @@
 //! The provider against the simulator, over real connections on loopback.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods
+)]
 
+mod calls;
 mod connection;
 mod content;
 mod faults;
+mod raw;
 mod secrets;
 mod support;
