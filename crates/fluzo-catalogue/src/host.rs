@@ -1,5 +1,7 @@
 //! What a row of the host table says.
 
+use std::collections::BTreeMap;
+
 use crate::template;
 
 /// A provider that is known without configuration.
@@ -78,6 +80,14 @@ impl Host {
             }
         }
         names
+    }
+
+    /// The headers by name.
+    pub fn header_map(&self) -> BTreeMap<String, String> {
+        let headers = self.headers.iter();
+        headers
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
     pub(crate) const fn new(
