@@ -32,8 +32,8 @@ pub use model::{InputKind, Model, ThinkingLevel};
 pub use redirect::{RedirectBlocked, RedirectDestination};
 pub use state::{AgentState, Phase, StateCell};
 pub use stream::{
-    EventStream, Finish, ModelRequest, Provider, RequestOptions, StreamError, StreamErrorKind,
-    StreamEvent,
+    CacheRetention, EventStream, Finish, ModelRequest, Provider, RequestOptions, StreamError,
+    StreamErrorKind, StreamEvent,
 };
 pub use tool::{ToolOutput, ToolSpec};
 pub use transcript::{ModelMessage, Transcript, TranscriptError};

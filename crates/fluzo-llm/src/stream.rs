@@ -5,6 +5,7 @@
 //! is incomplete and the reader treats it as a failure. Deltas carry only what is new;
 //! [`AssistantMessage::apply`] folds them into the one partial message.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -53,8 +54,26 @@ pub struct RequestOptions {
     pub thinking: ThinkingLevel,
     /// Session id for servers that cache by it.
     pub session_id: Option<String>,
-    /// Cap on output tokens; `None` leaves it to the server.
+    /// Cap on output tokens; `None` leaves it to the server, or is the model's own limit
+    /// where the dialect demands one.
     pub max_output_tokens: Option<u64>,
+    /// How long servers are asked to keep the beginning of the request.
+    pub cache: CacheRetention,
+    /// Tokens for thinking by level, where a dialect counts them; levels without an entry
+    /// have the dialect's own.
+    pub thinking_budgets: BTreeMap<ThinkingLevel, u64>,
+}
+
+/// How long servers are asked to keep the beginning of a request for the next one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CacheRetention {
+    /// Not at all, where the server lets the request decide.
+    None,
+    /// As long as the server does without being asked for more, minutes as a rule.
+    #[default]
+    Short,
+    /// As long as the server offers: an hour or a day.
+    Long,
 }
 
 /// One event of a response. `index` counts content blocks from zero.
@@ -99,6 +118,8 @@ pub enum StreamEvent {
         index: usize,
         /// Provider data to send back.
         signature: Option<String>,
+        /// The provider hid the thinking; only the signature counts.
+        redacted: bool,
     },
     /// A tool call begins. Name and id may still be empty.
     ToolCallStart {
@@ -322,9 +343,14 @@ impl AssistantMessage {
                     block.text_signature.clone_from(signature);
                 }
             }
-            StreamEvent::ThinkingEnd { index, signature } => {
+            StreamEvent::ThinkingEnd {
+                index,
+                signature,
+                redacted,
+            } => {
                 if let Some(Content::Thinking(block)) = self.content.get_mut(*index) {
                     block.thinking_signature.clone_from(signature);
+                    block.redacted = redacted.then_some(true);
                 }
             }
             StreamEvent::ToolCallEnd { index, call } => {
@@ -398,6 +424,7 @@ mod tests {
             StreamEvent::ThinkingEnd {
                 index: 0,
                 signature: Some("sig".into()),
+                redacted: false,
             },
             StreamEvent::TextStart { index: 1 },
             StreamEvent::TextDelta {
@@ -460,6 +487,7 @@ mod tests {
             StreamEvent::ThinkingEnd {
                 index: 0,
                 signature: None,
+                redacted: false,
             },
         ]);
         assert!(message.content.is_empty());

@@ -177,6 +177,7 @@ impl Blocks {
                 Block::Thinking(field) => StreamEvent::ThinkingEnd {
                     index,
                     signature: Some(std::mem::take(field)),
+                    redacted: false,
                 },
                 Block::Call(call) => {
                     let id = unique_id(std::mem::take(&mut call.id), &ids, taken);
@@ -274,7 +275,7 @@ fn finished(call: &mut Call, id: String, ending: Ending) -> ToolCall {
     done
 }
 
-fn unique_id(id: String, ids: &HashSet<String>, taken: &dyn Fn(&str) -> bool) -> String {
+pub(crate) fn unique_id(id: String, ids: &HashSet<String>, taken: &dyn Fn(&str) -> bool) -> String {
     if id.is_empty() {
         let free = |id: &String| !ids.contains(id) && !taken(id);
         return (1u64..)
@@ -308,7 +309,7 @@ fn is_name_piece(name: &str, piece: &str, tools: &[ToolSpec]) -> bool {
 
 /// Follows brackets and strings of JSON text as it comes, without parsing it again.
 #[derive(Debug, Default)]
-struct Balance {
+pub(crate) struct Balance {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -316,7 +317,7 @@ struct Balance {
 }
 
 impl Balance {
-    fn feed(&mut self, text: &str) {
+    pub(crate) fn feed(&mut self, text: &str) {
         for byte in text.bytes() {
             if self.in_string {
                 match byte {
@@ -338,7 +339,7 @@ impl Balance {
     }
 
     /// Whether one value has begun and nothing of it is open.
-    fn closed(&self) -> bool {
+    pub(crate) fn closed(&self) -> bool {
         self.started && self.depth == 0 && !self.in_string
     }
 }

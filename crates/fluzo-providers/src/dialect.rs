@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use fluzo_llm::Provider;
 
-use crate::completions::{self, CompletionsProvider};
+use crate::completions;
+use crate::provider::{Dialect, HttpProvider};
 use crate::{Clock, HttpClient, LimitPolicy};
 
-/// The dialects that are spoken.
-const KNOWN: &[&str] = &[completions::API];
+/// The dialects that are spoken. One that is added here is spoken everywhere.
+const SPOKEN: &[(&str, &dyn Dialect)] = &[(completions::API, &completions::Completions)];
 
 /// Dialects that are left out on purpose, and what to use instead.
 const EXCEPTIONS: &[(&str, &str)] = &[
@@ -34,8 +35,6 @@ pub enum UnknownDialect {
     Unknown {
         /// The name.
         api: String,
-        /// The names that are known.
-        known: &'static [&'static str],
     },
     /// The dialect is left out on purpose.
     #[error("`{api}` is not supported: {advice}")]
@@ -45,6 +44,11 @@ pub enum UnknownDialect {
         /// What to use instead.
         advice: &'static str,
     },
+}
+
+/// The names of the dialects that are spoken.
+pub fn dialects() -> impl Iterator<Item = &'static str> {
+    SPOKEN.iter().map(|(name, _)| *name)
 }
 
 /// The provider that speaks the dialect `api`, sending over `http` within `limits`.
@@ -58,8 +62,8 @@ pub fn provider_for(
     limits: LimitPolicy,
     clock: Clock,
 ) -> Result<Arc<dyn Provider>, UnknownDialect> {
-    if api == completions::API {
-        return Ok(Arc::new(CompletionsProvider::new(http, limits, clock)));
+    if let Some((_, dialect)) = SPOKEN.iter().find(|(name, _)| *name == api) {
+        return Ok(Arc::new(HttpProvider::new(*dialect, http, limits, clock)));
     }
     Err(match EXCEPTIONS.iter().find(|(name, _)| *name == api) {
         Some((_, advice)) => UnknownDialect::Exception {
@@ -68,7 +72,6 @@ pub fn provider_for(
         },
         None => UnknownDialect::Unknown {
             api: api.to_owned(),
-            known: KNOWN,
         },
     })
 }
@@ -88,7 +91,7 @@ mod tests {
 
     #[test]
     fn known_dialects_give_a_provider() {
-        for api in KNOWN {
+        for api in dialects() {
             assert!(ask(api).is_ok(), "{api}");
         }
     }
@@ -97,13 +100,6 @@ mod tests {
     fn an_unknown_api_is_named() {
         let error = ask("x").err().unwrap();
         assert_eq!(error.to_string(), "No API provider registered for api: x");
-        assert!(matches!(
-            error,
-            UnknownDialect::Unknown {
-                known: ["openai-completions"],
-                ..
-            }
-        ));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! request and the classification of errors are shared. A provider sends each request
 //! exactly once: it never retries, never follows a redirect and never waits on its own account.
 
+mod adapt;
 mod assemble;
 mod call;
 pub mod classify;
@@ -12,13 +13,15 @@ mod dialect;
 mod drive;
 mod failure;
 mod http;
+mod indexed;
 pub mod limits;
+mod provider;
+mod reader;
 mod redact;
 pub mod sse;
 
 pub use call::{CallLimits, Response};
-pub use completions::CompletionsProvider;
-pub use dialect::{UnknownDialect, provider_for};
+pub use dialect::{UnknownDialect, dialects, provider_for};
 pub use failure::Clock;
 pub use http::HttpClient;
 pub use limits::{Limit, LimitPolicy, Limits};

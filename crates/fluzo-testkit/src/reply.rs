@@ -126,6 +126,7 @@ impl Reply {
         grown.event(StreamEvent::ThinkingEnd {
             index,
             signature: None,
+            redacted: false,
         })
     }
 

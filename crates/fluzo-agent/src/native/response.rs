@@ -66,7 +66,7 @@ fn request(running: &Running) -> ModelRequest {
         options: RequestOptions {
             thinking: context.thinking,
             session_id: context.session_id.clone(),
-            max_output_tokens: None,
+            ..RequestOptions::default()
         },
         auth: RequestAuth::default(),
     }

@@ -1,19 +1,14 @@
 //! The conversation in the form of this dialect.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use fluzo_llm::{
-    AssistantMessage, Content, ImageContent, Model, ModelMessage, ToolResultMessage, Transcript,
-    UserContent, UserMessage,
-};
+use fluzo_llm::{Extra, ImageContent, Model, Transcript};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::compat::Compat;
+use crate::adapt::{Answer, AnswerPart, Ids, Piece, ToolReply, Turn, adapt, plain_id};
 
-const USER_IMAGE_OMITTED: &str = "(image omitted: model does not support images)";
-const TOOL_IMAGE_OMITTED: &str = "(tool image omitted: model does not support images)";
 const SEE_IMAGE: &str = "(see attached image)";
 const TOOL_IMAGES: &str = "Attached image(s) from tool result:";
 const AFTER_RESULTS: &str = "I have processed the tool results.";
@@ -112,18 +107,17 @@ pub(crate) fn messages<'a>(
         model,
         compat,
         out: Vec::new(),
-        renamed: HashMap::new(),
         images: Vec::new(),
         after_result: false,
     };
     if !system_prompt.is_empty() {
         writer.system(system_prompt);
     }
-    for message in transcript.iter() {
-        match message {
-            ModelMessage::User(user) => writer.user(user),
-            ModelMessage::Assistant(assistant) => writer.assistant(assistant),
-            ModelMessage::ToolResult(result) => writer.result(result),
+    for turn in adapt(model, ids(model), transcript) {
+        match turn {
+            Turn::User(pieces) => writer.user(pieces),
+            Turn::Assistant(answer) => writer.assistant(answer),
+            Turn::Result(reply) => writer.result(reply),
         }
     }
     writer.flush_images();
@@ -133,12 +127,29 @@ pub(crate) fn messages<'a>(
     writer.out
 }
 
+/// Ids of other dialects carry more than a call's id; OpenAI refuses long ones.
+fn ids(model: &Model) -> Ids {
+    let form: fn(&str) -> String = match model.provider.as_str() {
+        "openai" => |id| first_part(id).unwrap_or_else(|| id.chars().take(ID_LIMIT).collect()),
+        _ => |id| first_part(id).unwrap_or_else(|| id.to_owned()),
+    };
+    Ids {
+        form,
+        own: false,
+        longest: ID_LIMIT,
+    }
+}
+
+/// The call's part of an id that names an item too.
+fn first_part(id: &str) -> Option<String> {
+    let (call, _) = id.split_once('|')?;
+    Some(plain_id(call, ID_LIMIT))
+}
+
 struct Writer<'a> {
     model: &'a Model,
     compat: &'a Compat,
     out: Vec<WireMessage<'a>>,
-    /// New ids of the calls of the last turn.
-    renamed: HashMap<&'a str, String>,
     /// Images of the tool results of the last turn.
     images: Vec<&'a ImageContent>,
     /// The last message is a tool result.
@@ -166,48 +177,39 @@ impl<'a> Writer<'a> {
         });
     }
 
-    fn user(&mut self, user: &'a UserMessage) {
-        let content = match &user.content {
-            UserContent::Text(text) if text.is_empty() => Vec::new(),
-            UserContent::Text(text) => vec![text_part(text)],
-            UserContent::Blocks(blocks) => self.user_parts(blocks),
+    fn user(&mut self, pieces: Vec<Piece<'a>>) {
+        self.flush_images();
+        self.bridge();
+        let part = |piece| match piece {
+            Piece::Text(text) => text_part(text),
+            Piece::Image(image) => image_part(image),
         };
-        if !content.is_empty() {
-            self.flush_images();
-            self.bridge();
-            self.out.push(WireMessage::Parts {
-                role: "user",
-                content,
-            });
-        }
+        self.out.push(WireMessage::Parts {
+            role: "user",
+            content: pieces.into_iter().map(part).collect(),
+        });
     }
 
-    fn user_parts(&self, blocks: &'a [Content]) -> Vec<Part<'a>> {
-        let mut parts = Vec::with_capacity(blocks.len());
-        let mut omitted = false;
-        for block in blocks {
-            match block {
-                Content::Text(text) if !text.text.is_empty() => parts.push(text_part(&text.text)),
-                Content::Image(image) if self.model.takes_images() => parts.push(image_part(image)),
-                Content::Image(_) => {
-                    if !std::mem::replace(&mut omitted, true) {
-                        parts.push(text_part(USER_IMAGE_OMITTED));
-                    }
-                    continue;
-                }
-                _ => continue,
-            }
-            omitted = false;
-        }
-        parts
-    }
-
-    fn assistant(&mut self, message: &'a AssistantMessage) {
+    fn assistant(&mut self, answer: Answer<'a>) {
         self.flush_images();
         self.after_result = false;
-        let same = self.is_same_model(message);
-        let text = self.assistant_text(message, same);
-        let tool_calls = self.calls(message, same);
+        let text = self.text(&answer);
+        let thinking = self.thinking(&answer);
+        let (mut tool_calls, mut reasoning_details) = (Vec::new(), Vec::new());
+        for part in answer.parts {
+            let AnswerPart::Call {
+                id,
+                name,
+                arguments,
+                signature,
+            } = part
+            else {
+                continue;
+            };
+            tool_calls.push(wire_call(id, name, arguments));
+            let detail = signature.and_then(|text| serde_json::from_str(text).ok());
+            reasoning_details.extend(detail.filter(Value::is_object));
+        }
         if text.is_empty() && tool_calls.is_empty() {
             return;
         }
@@ -215,79 +217,60 @@ impl<'a> Writer<'a> {
             .compat
             .requires_assistant_after_tool_result
             .then_some(Cow::Borrowed(""));
-        let signatures = message
-            .tool_calls()
-            .filter(|_| same)
-            .filter_map(|call| call.thought_signature.as_deref());
         self.out.push(WireMessage::Assistant {
             role: "assistant",
             content: if text.is_empty() { empty } else { Some(text) },
-            thinking: if same {
-                self.thinking(message)
-            } else {
-                self.no_thinking()
-            },
+            thinking,
             tool_calls,
-            reasoning_details: signatures
-                .filter_map(|s| serde_json::from_str(s).ok())
-                .filter(Value::is_object)
-                .collect(),
+            reasoning_details,
         });
-    }
-
-    fn is_same_model(&self, message: &AssistantMessage) -> bool {
-        message.provider == self.model.provider
-            && message.api == self.model.api
-            && message.model == self.model.id
     }
 
     /// Text, with thinking that cannot be sent back as such before it.
-    fn assistant_text(&self, message: &'a AssistantMessage, same: bool) -> Cow<'a, str> {
-        let as_text = !same || self.compat.requires_thinking_as_text;
-        let thinking = message.content.iter().filter_map(|block| match block {
-            Content::Thinking(thinking) if as_text && thinking.redacted != Some(true) => {
-                Some(thinking.thinking.as_str())
+    fn text(&self, answer: &Answer<'a>) -> Cow<'a, str> {
+        let (mut thoughts, mut texts) = (Vec::new(), Vec::new());
+        for part in &answer.parts {
+            match part {
+                AnswerPart::Text {
+                    text,
+                    thought: true,
+                    ..
+                } => thoughts.push(*text),
+                AnswerPart::Text { text, .. } => texts.push(*text),
+                AnswerPart::Thinking {
+                    text,
+                    redacted: false,
+                    ..
+                } if self.compat.requires_thinking_as_text && !text.trim().is_empty() => {
+                    thoughts.push(*text);
+                }
+                AnswerPart::Thinking { .. } | AnswerPart::Call { .. } => {}
             }
-            _ => None,
-        });
-        let thinking: Vec<&str> = thinking.filter(|text| !text.trim().is_empty()).collect();
-        let texts = message.content.iter().filter_map(Content::as_text);
-        let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
-        match (thinking.as_slice(), texts.as_slice()) {
+        }
+        match (thoughts.as_slice(), texts.as_slice()) {
             ([], []) => Cow::Borrowed(""),
             ([], [one]) => Cow::Borrowed(one),
             _ => {
                 let text = texts.concat();
-                let parts = thinking
-                    .into_iter()
-                    .chain((!text.is_empty()).then_some(text.as_str()));
-                Cow::Owned(parts.collect::<Vec<_>>().join("\n\n"))
+                thoughts.extend((!text.is_empty()).then_some(text.as_str()));
+                Cow::Owned(thoughts.join("\n\n"))
             }
         }
     }
 
     /// Thinking of this model, under the field it came in.
-    fn thinking(&self, message: &AssistantMessage) -> Map<String, Value> {
-        if self.compat.requires_thinking_as_text {
-            return self.no_thinking();
-        }
-        let mut field = None;
-        let mut text = String::new();
-        for block in &message.content {
-            let Content::Thinking(thinking) = block else {
-                continue;
-            };
-            if thinking.thinking.trim().is_empty() {
-                continue;
-            }
-            field = field.or(thinking.thinking_signature.as_deref());
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(&thinking.thinking);
-        }
-        match field.filter(|name| THINKING_FIELDS.contains(name)) {
-            Some(name) => Map::from_iter([(name.to_owned(), Value::String(text))]),
+    fn thinking(&self, answer: &Answer<'a>) -> Map<String, Value> {
+        let thinking = answer.parts.iter().filter_map(|part| match part {
+            AnswerPart::Thinking {
+                text, signature, ..
+            } if !text.trim().is_empty() => Some((*text, *signature)),
+            _ => None,
+        });
+        let (texts, fields): (Vec<&str>, Vec<Option<&str>>) = thinking.unzip();
+        let field = fields.into_iter().flatten().next();
+        let field = field.filter(|name| THINKING_FIELDS.contains(name));
+        match field.filter(|_| !self.compat.requires_thinking_as_text) {
+            Some(name) => Map::from_iter([(name.to_owned(), texts.join("\n").into())]),
             None => self.no_thinking(),
         }
     }
@@ -299,85 +282,29 @@ impl<'a> Writer<'a> {
         field.into_iter().collect()
     }
 
-    fn calls(&mut self, message: &'a AssistantMessage, same: bool) -> Vec<WireCall<'a>> {
-        self.renamed.clear();
-        let mut calls = Vec::new();
-        for call in message.tool_calls() {
-            let id = if same {
-                Cow::Borrowed(call.id.as_str())
-            } else {
-                self.rename(&call.id)
-            };
-            // Serialising a map of strings to JSON values cannot fail.
-            let arguments =
-                serde_json::to_string(&call.arguments).unwrap_or_else(|_| "{}".to_owned());
-            calls.push(WireCall {
-                id,
-                r#type: "function",
-                function: WireFunction {
-                    name: &call.name,
-                    arguments,
-                },
-            });
-        }
-        calls
-    }
-
-    /// The id of another model's call in the form of this dialect, unique in its turn.
-    fn rename(&mut self, id: &'a str) -> Cow<'a, str> {
-        let wanted = normalise_id(id, &self.model.provider);
-        let used = |candidate: &str, renamed: &HashMap<&str, String>| {
-            renamed.values().any(|v| v == candidate)
-        };
-        let mut unique = wanted.clone();
-        let mut n = 2;
-        while used(&unique, &self.renamed) {
-            let suffix = format!("_{n}");
-            let kept: String = wanted.chars().take(ID_LIMIT - suffix.len()).collect();
-            unique = kept + &suffix;
-            n += 1;
-        }
-        self.renamed.insert(id, unique.clone());
-        Cow::Owned(unique)
-    }
-
-    fn result(&mut self, result: &'a ToolResultMessage) {
-        let takes_images = self.model.takes_images();
+    fn result(&mut self, reply: ToolReply<'a>) {
         let mut texts: Vec<&str> = Vec::new();
         let mut images = 0;
-        for block in &result.content {
-            match block {
-                Content::Text(text) => texts.push(&text.text),
-                Content::Image(image) if takes_images => {
+        for piece in reply.pieces {
+            match piece {
+                Piece::Text(text) => texts.push(text),
+                Piece::Image(image) => {
                     self.images.push(image);
                     images += 1;
                 }
-                Content::Image(_) if texts.last() != Some(&TOOL_IMAGE_OMITTED) => {
-                    texts.push(TOOL_IMAGE_OMITTED)
-                }
-                _ => {}
             }
         }
         let content: Cow<'a, str> = match texts.as_slice() {
-            [one] if !one.is_empty() => Cow::Borrowed(one),
-            texts if texts.iter().any(|text| !text.is_empty()) => Cow::Owned(texts.join("\n")),
-            _ if images > 0 => Cow::Borrowed(SEE_IMAGE),
-            _ => Cow::Borrowed(NO_OUTPUT),
+            [one] => Cow::Borrowed(one),
+            [] if images > 0 => Cow::Borrowed(SEE_IMAGE),
+            [] => Cow::Borrowed(NO_OUTPUT),
+            texts => Cow::Owned(texts.join("\n")),
         };
-        let id = result.tool_call_id.as_str();
-        let tool_call_id = self
-            .renamed
-            .get(id)
-            .map_or(Cow::Borrowed(id), |renamed| Cow::Owned(renamed.clone()));
-        let name = self
-            .compat
-            .requires_tool_result_name
-            .then_some(result.tool_name.as_str());
         self.out.push(WireMessage::Tool {
             role: "tool",
             content,
-            tool_call_id,
-            name,
+            tool_call_id: reply.id,
+            name: self.compat.requires_tool_result_name.then_some(reply.name),
         });
         self.after_result = true;
     }
@@ -411,6 +338,18 @@ impl<'a> Writer<'a> {
     }
 }
 
+fn wire_call<'a>(id: Cow<'a, str>, name: &'a str, arguments: &Extra) -> WireCall<'a> {
+    WireCall {
+        id,
+        r#type: "function",
+        function: WireFunction {
+            name,
+            // Serialising a map of strings to JSON values cannot fail.
+            arguments: serde_json::to_string(arguments).unwrap_or_else(|_| "{}".to_owned()),
+        },
+    }
+}
+
 fn text_part(text: &str) -> Part<'_> {
     Part::Text {
         text: Cow::Borrowed(text),
@@ -423,24 +362,6 @@ fn image_part<'a>(image: &ImageContent) -> Part<'a> {
         image_url: ImageUrl {
             url: format!("data:{};base64,{}", image.mime_type, image.data),
         },
-    }
-}
-
-fn normalise_id(id: &str, provider: &str) -> String {
-    if let Some((call, _)) = id.split_once('|') {
-        let safe = |c: char| {
-            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-                c
-            } else {
-                '_'
-            }
-        };
-        return call.chars().map(safe).take(ID_LIMIT).collect();
-    }
-    if provider == "openai" {
-        id.chars().take(ID_LIMIT).collect()
-    } else {
-        id.to_owned()
     }
 }
 

@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{AssistantMessage, Content, Message, Model, RequestAuth, RequestOptions, ToolCall};
+use fluzo_llm::{
+    AssistantMessage, Content, Message, Model, RequestAuth, RequestOptions, StreamErrorKind,
+    ToolCall,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::drive::{End, Reader};
+use crate::limits::Limits;
+use crate::reader::BodyReader;
 use crate::redact::Redactor;
 
 fn model() -> Model {
@@ -17,11 +23,15 @@ fn model() -> Model {
     .unwrap()
 }
 
-fn reader() -> ResponseReader {
+fn reader() -> BodyReader {
+    reader_after(Transcript::default())
+}
+
+fn reader_after(transcript: Transcript) -> BodyReader {
     let request = ModelRequest {
         model: Arc::new(model()),
         system_prompt: "".into(),
-        transcript: Transcript::default(),
+        transcript,
         tools: Arc::new([]),
         options: RequestOptions::default(),
         auth: RequestAuth::default(),
@@ -34,7 +44,8 @@ fn reader() -> ResponseReader {
         max_event_bytes: 1 << 20,
         ..Limits::open(true)
     };
-    ResponseReader::new(&request, &limits, context)
+    let response = Response::new(&request, context.clone());
+    BodyReader::new(Box::new(response), &limits, context)
 }
 
 fn read(chunks: &[&[u8]], end: End) -> Vec<StreamEvent> {
@@ -418,7 +429,7 @@ fn answers_that_are_not_streamed() {
         ),
         (
             r#"{"choices":[{"message":{"content":"hel"#,
-            "Incomplete: the server's answer is no chat completion",
+            "Incomplete: the server's answer is no API response",
         ),
     ];
     for (body, expected) in rows {
@@ -467,8 +478,7 @@ fn generated_ids_do_not_repeat_those_of_the_history() {
         "api": "a", "provider": "p", "model": "m", "usage": {}, "stopReason": "toolUse", "timestamp": 1,
     });
     let history: Vec<Arc<Message>> = vec![Arc::new(serde_json::from_value(earlier).unwrap())];
-    let mut reader = reader();
-    reader.state.transcript = Transcript::from_context(&history);
+    let mut reader = reader_after(Transcript::from_context(&history));
     let mut out = Events::new();
     let call =
         r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"read","arguments":"{}"}}]}}]}"#;

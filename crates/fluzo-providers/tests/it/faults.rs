@@ -118,7 +118,7 @@ async fn interim_answers_without_end_run_into_a_limit() {
         ..Limits::open(true)
     };
     let provider = limited(limits);
-    let events = collect(&provider, ask(&base_url));
+    let events = collect(&*provider, ask(&base_url));
     let events = tokio::time::timeout(PATIENCE, events).await.unwrap();
     let error = finish(&events).error.clone().unwrap();
     assert_eq!(error.kind, StreamErrorKind::Timeout, "{error}");
@@ -210,7 +210,7 @@ async fn an_endless_line_is_refused_and_the_connection_closed() {
         max_event_bytes: 1 << 20,
         ..Limits::open(true)
     });
-    let events = collect(&provider, ask(&simulator.base_url())).await;
+    let events = collect(&*provider, ask(&simulator.base_url())).await;
     assert_eq!(
         shown(&events),
         "TooLarge: an event is larger than 1048576 bytes"
@@ -265,7 +265,7 @@ async fn limits_fire_over_a_real_connection_and_name_their_setting() {
     ];
     for (limits, reply, setting) in rows {
         let simulator = simulator([reply]);
-        let events = collect(&limited(limits), ask(&simulator.base_url())).await;
+        let events = collect(&*limited(limits), ask(&simulator.base_url())).await;
         let error = finish(&events).error.clone().unwrap();
         assert_eq!(error.kind, StreamErrorKind::Timeout);
         assert!(

@@ -7,7 +7,7 @@ use fluzo_llm::{
     AbortSignal, AssistantMessage, Content, Finish, Message, Model, ModelRequest, Provider,
     RequestAuth, RequestOptions, Secret, StreamEvent, ToolSpec, Transcript,
 };
-use fluzo_providers::{CompletionsProvider, HttpClient, LimitPolicy, Limits, provider_for};
+use fluzo_providers::{HttpClient, LimitPolicy, Limits, provider_for};
 use fluzo_sim::{Reply, Scenario, Simulator, Step};
 use futures_util::StreamExt;
 use serde_json::json;
@@ -36,12 +36,10 @@ pub fn provider() -> Arc<dyn Provider> {
     .unwrap()
 }
 
-pub fn limited(limits: Limits) -> CompletionsProvider {
-    CompletionsProvider::new(
-        Arc::new(HttpClient::new("fluzo-test")),
-        LimitPolicy::uniform(limits),
-        Arc::new(|| 0),
-    )
+pub fn limited(limits: Limits) -> Arc<dyn Provider> {
+    let http = Arc::new(HttpClient::new("fluzo-test"));
+    let limits = LimitPolicy::uniform(limits);
+    provider_for("openai-completions", http, limits, Arc::new(|| 0)).unwrap()
 }
 
 pub fn model(base_url: &str) -> Model {
