@@ -9,7 +9,7 @@ use crate::provider::{Dialect, HttpProvider};
 use crate::{Clock, HttpClient, LimitPolicy};
 
 /// The dialects that are spoken. One that is added here is spoken everywhere.
-const SPOKEN: &[(&str, &dyn Dialect)] = &[(completions::API, &completions::Completions)];
+pub(crate) const SPOKEN: &[(&str, &dyn Dialect)] = &[(completions::API, &completions::Completions)];
 
 /// Dialects that are left out on purpose, and what to use instead.
 const EXCEPTIONS: &[(&str, &str)] = &[

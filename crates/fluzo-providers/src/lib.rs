@@ -12,6 +12,8 @@ pub mod completions;
 mod dialect;
 mod drive;
 mod failure;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod http;
 mod indexed;
 pub mod limits;

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::drive::{End, Reader};
+use crate::fuzzing::check_grammar;
 use crate::limits::Limits;
 use crate::reader::BodyReader;
 use crate::redact::Redactor;
@@ -61,47 +62,6 @@ fn read(chunks: &[&[u8]], end: End) -> Vec<StreamEvent> {
     reader.finish(end.take().unwrap_or(End::Clean), &mut out);
     check_grammar(out.make_contiguous());
     out.into()
-}
-
-/// Starts count up from zero, deltas and ends fit their block, all blocks end, one last event.
-fn check_grammar(events: &[StreamEvent]) {
-    let mut open: Vec<(&str, bool)> = Vec::new();
-    let is =
-        |open: &[(&str, bool)], index: usize, kind: &str| open.get(index) == Some(&(kind, true));
-    for (at, event) in events.iter().enumerate() {
-        match event {
-            StreamEvent::Start => {}
-            StreamEvent::TextStart { index } => {
-                assert_eq!(*index, open.len());
-                open.push(("text", true));
-            }
-            StreamEvent::ThinkingStart { index } => {
-                assert_eq!(*index, open.len());
-                open.push(("thinking", true));
-            }
-            StreamEvent::ToolCallStart { index, .. } => {
-                assert_eq!(*index, open.len());
-                open.push(("call", true));
-            }
-            StreamEvent::TextDelta { index, .. } => assert!(is(&open, *index, "text")),
-            StreamEvent::ThinkingDelta { index, .. } => assert!(is(&open, *index, "thinking")),
-            StreamEvent::ToolCallDelta { index, .. } => assert!(is(&open, *index, "call")),
-            StreamEvent::TextEnd { index, .. } => close(&mut open, *index, "text"),
-            StreamEvent::ThinkingEnd { index, .. } => close(&mut open, *index, "thinking"),
-            StreamEvent::ToolCallEnd { index, .. } => close(&mut open, *index, "call"),
-            StreamEvent::Done(_) | StreamEvent::Failed(_) => {
-                assert_eq!(at + 1, events.len(), "an event after the last one");
-                assert!(open.iter().all(|(_, open)| !open), "a block stays open");
-                return;
-            }
-        }
-    }
-    panic!("no last event");
-}
-
-fn close(open: &mut [(&str, bool)], index: usize, kind: &str) {
-    assert_eq!(open[index], (kind, true));
-    open[index].1 = false;
 }
 
 fn message(events: &[StreamEvent]) -> (AssistantMessage, Finish) {
