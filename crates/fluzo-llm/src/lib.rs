@@ -9,6 +9,7 @@ pub mod auth;
 pub mod content;
 pub mod convert;
 pub mod event;
+pub mod form;
 pub mod message;
 pub mod model;
 mod number;
@@ -25,6 +26,7 @@ use std::pin::Pin;
 pub use auth::{CredentialError, Credentials, RequestAuth, Secret};
 pub use content::{Content, ImageContent, TextContent, ThinkingContent, ToolCall};
 pub use event::AgentEvent;
+pub use form::FormSwitch;
 pub use message::{
     AssistantMessage, Message, StopReason, ToolResultMessage, UserContent, UserMessage,
 };

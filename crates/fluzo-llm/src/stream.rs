@@ -13,8 +13,8 @@ use futures_core::Stream;
 use serde::Serialize;
 
 use crate::{
-    AbortSignal, AssistantMessage, Content, Extra, Model, RedirectBlocked, RequestAuth, StopReason,
-    TextContent, ThinkingContent, ThinkingLevel, ToolCall, ToolSpec, Transcript, Usage,
+    AbortSignal, AssistantMessage, Content, Extra, FormSwitch, Model, RedirectBlocked, RequestAuth,
+    StopReason, TextContent, ThinkingContent, ThinkingLevel, ToolCall, ToolSpec, Transcript, Usage,
 };
 
 /// The events of one response.
@@ -62,6 +62,9 @@ pub struct RequestOptions {
     /// Tokens for thinking by level, where a dialect counts them; levels without an entry
     /// have the dialect's own.
     pub thinking_budgets: BTreeMap<ThinkingLevel, u64>,
+    /// Forms that the server is known to demand, at most one for each quirk key. A dialect
+    /// that has no such form sends what it would send without.
+    pub forms: Vec<FormSwitch>,
 }
 
 /// How long servers are asked to keep the beginning of a request for the next one.
@@ -163,6 +166,10 @@ pub struct Finish {
     pub response_model: Option<String>,
     /// What went wrong.
     pub error: Option<StreamError>,
+    /// The request did not fit the context window although the server did not say so
+    /// ([`Usage::overflows`]). Who decides about compaction treats it as
+    /// [`StreamErrorKind::Overflow`]; it is no failure by itself.
+    pub overflow: bool,
 }
 
 /// A failed request or response.
@@ -181,6 +188,8 @@ pub struct StreamError {
     pub request_id: Option<String>,
     /// What is told of the redirect, when the kind is [`StreamErrorKind::Redirect`].
     pub redirect: Option<Box<RedirectBlocked>>,
+    /// The form to send instead, exactly when the kind is [`StreamErrorKind::FormRefused`].
+    pub alternative: Option<FormSwitch>,
 }
 
 /// Sorts of failure, as far as a decision depends on them.
@@ -198,6 +207,8 @@ pub enum StreamErrorKind {
     Incomplete,
     /// The server failed or is overloaded; the same request may succeed later.
     Transient,
+    /// The server has no room for the model or the request at this moment.
+    Capacity,
     /// Too many requests.
     RateLimit,
     /// The allowance is used up; waiting does not help.
@@ -208,6 +219,9 @@ pub enum StreamErrorKind {
     Authentication,
     /// The server refuses the request as it is.
     InvalidRequest,
+    /// The server refuses a form of the request that can be said in another one. The provider
+    /// sends nothing by itself: whoever counts requests decides about a second one.
+    FormRefused,
     /// The server answered with a redirect, which is never followed.
     Redirect,
     /// The response is larger than Fluzo accepts.
@@ -233,6 +247,7 @@ impl StreamError {
             retry_after_ms: None,
             request_id: None,
             redirect: None,
+            alternative: None,
         }
     }
 }
@@ -252,6 +267,7 @@ impl Finish {
             response_id: None,
             response_model: None,
             error: Some(error),
+            overflow: false,
         }
     }
 
@@ -263,6 +279,7 @@ impl Finish {
             response_id: None,
             response_model: None,
             error: None,
+            overflow: false,
         }
     }
 }

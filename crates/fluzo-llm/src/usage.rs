@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Extra;
 use crate::model::Prices;
+use crate::{Extra, StopReason};
 
 /// Tokens of one response and what they cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,21 @@ pub struct Cost {
 }
 
 impl Usage {
+    /// Whether these tokens show a request that did not fit a context window of `window`
+    /// tokens although the response ended with `stop` as if it had: more input than the window
+    /// holds, or no output at all for want of room after input that fills 99 of 100 tokens.
+    /// Never with a window of 0, which is not known.
+    pub fn overflows(&self, stop: &StopReason, window: u64) -> bool {
+        let input = u128::from(self.input) + u128::from(self.cache_read);
+        let window = u128::from(window);
+        match stop {
+            _ if window == 0 => false,
+            StopReason::Stop => input > window,
+            StopReason::Length => self.output == 0 && input * 100 >= window * 99,
+            _ => false,
+        }
+    }
+
     /// Fills in the cost at `prices`, which are per million tokens.
     pub fn price(&mut self, prices: &Prices) {
         // Token counts are far below the exact range of a double.
@@ -68,6 +83,34 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overflows_that_no_server_reports() {
+        use StopReason::{Length, Stop, ToolUse};
+        let rows = [
+            (Stop, 900, 100, 0, 1000, false),
+            (Stop, 901, 100, 5, 1000, true),
+            (ToolUse, 901, 100, 5, 1000, false),
+            (Length, 990, 0, 0, 1000, true),
+            (Length, 890, 100, 0, 1000, true),
+            (Length, 989, 0, 0, 1000, false),
+            (Length, 990, 0, 1, 1000, false),
+            (Stop, 5, 0, 0, 0, false),
+        ];
+        for (stop, input, cache_read, output, window, expected) in rows {
+            let usage = Usage {
+                input,
+                cache_read,
+                output,
+                ..Usage::default()
+            };
+            assert_eq!(
+                usage.overflows(&stop, window),
+                expected,
+                "{stop:?} {usage:?}"
+            );
+        }
+    }
 
     #[test]
     fn json_has_pi_fields_and_whole_numbers_without_fraction() {

@@ -66,6 +66,7 @@ impl Context {
             retry_after_ms: wait,
             request_id: id,
             redirect: None,
+            alternative: None,
         }
     }
 
@@ -85,6 +86,7 @@ impl Context {
             retry_after_ms: report.retry_after_ms,
             request_id: None,
             redirect: None,
+            alternative: None,
         }
     }
 
