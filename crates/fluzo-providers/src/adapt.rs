@@ -74,6 +74,8 @@ pub(crate) enum AnswerPart<'a> {
     /// A tool call.
     Call {
         id: Cow<'a, str>,
+        /// The id as it is stored, for dialects whose ids say more.
+        given: &'a str,
         name: &'a str,
         arguments: &'a Extra,
         /// Only of this model.
@@ -210,6 +212,7 @@ impl<'a> Adapter<'_, 'a> {
     fn call(&mut self, call: &'a ToolCall, own: bool) -> AnswerPart<'a> {
         AnswerPart::Call {
             id: self.call_id(&call.id, own),
+            given: &call.id,
             name: &call.name,
             arguments: &call.arguments,
             signature: call.thought_signature.as_deref().filter(|_| own),

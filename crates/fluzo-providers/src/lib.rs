@@ -17,6 +17,7 @@ pub mod fuzzing;
 mod http;
 mod indexed;
 pub mod limits;
+mod loose;
 mod provider;
 mod reader;
 mod redact;

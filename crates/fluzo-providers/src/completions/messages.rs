@@ -202,6 +202,7 @@ impl<'a> Writer<'a> {
                 name,
                 arguments,
                 signature,
+                ..
             } = part
             else {
                 continue;

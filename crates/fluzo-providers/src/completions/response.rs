@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use super::end::{Judgement, Signals, judge_end};
 use super::usage::Counts;
-use super::wire::{Choice, Chunk, Delta, Function, Loose};
+use super::wire::{Choice, Chunk, Delta, Function};
 use crate::adapt::call_ids;
 use crate::assemble::{Blocks, Ending, Events, Fragment};
 use crate::drive::Progress;
 use crate::failure::Context;
+use crate::loose::Loose;
 use crate::reader::{Meaning, incomplete, says_something};
 use crate::sse::SseEvent;
 
