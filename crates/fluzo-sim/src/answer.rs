@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::delivery::{Delivery, Point, Transfer, Writes};
+use crate::dialect::{error_body, request_id_header};
 use crate::render::{Asked, Content, content};
-use crate::reply::{Delivery, Point, Reply, Transfer, Writes};
+use crate::reply::Reply;
+use crate::scenario::Endpoint;
 use crate::verdict::{Outcome, Violation};
 
 /// One thing that the server does with the connection.
@@ -48,24 +51,32 @@ impl Answer {
 }
 
 /// An error answer for a request that broke rules.
-pub(crate) fn refusal(index: usize, status: u16, violation: &Violation) -> Answer {
-    let body = json!({"error": {
-        "message": format!("fluzo-sim: {}", violation.message),
-        "type": "invalid_request_error",
-        "param": null,
-        "code": violation.kind.code(),
-    }});
+pub(crate) fn refusal(
+    endpoint: Endpoint,
+    index: usize,
+    status: u16,
+    violation: &Violation,
+) -> Answer {
+    let message = format!("fluzo-sim: {}", violation.message);
+    let body = error_body(
+        endpoint,
+        status,
+        &message,
+        Some(violation.kind),
+        &request_id(index),
+    );
     Answer {
         refused: true,
-        ..json_answer(index, status, &body)
+        ..json_answer(endpoint, index, status, &body)
     }
 }
 
 /// A plain JSON answer.
-pub(crate) fn json_answer(index: usize, status: u16, body: &Value) -> Answer {
+pub(crate) fn json_answer(endpoint: Endpoint, index: usize, status: u16, body: &Value) -> Answer {
     let body = body.to_string().into_bytes();
     let length = body.len().to_string();
     let head = head(
+        endpoint,
         index,
         status,
         &BTreeMap::new(),
@@ -117,6 +128,7 @@ pub(crate) fn plan(reply: &Reply, asked: &Asked<'_>) -> Result<Answer, String> {
         own.push(("connection", "close"));
     }
     acts.push(Act::Write(head(
+        asked.endpoint,
         asked.index,
         reply.status,
         &reply.headers,
@@ -258,15 +270,23 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
     framed
 }
 
+fn request_id(index: usize) -> String {
+    format!("sim-{index}")
+}
+
 fn head(
+    endpoint: Endpoint,
     index: usize,
     status: u16,
     scripted: &BTreeMap<String, String>,
     own: &[(&str, &str)],
 ) -> Vec<u8> {
-    let id = format!("sim-{index}");
+    let id = request_id(index);
     let mut text = format!("HTTP/1.1 {status} {}\r\n", reason(status));
-    for (name, value) in own.iter().chain(&[("x-request-id", id.as_str())]) {
+    for (name, value) in own
+        .iter()
+        .chain(&[(request_id_header(endpoint), id.as_str())])
+    {
         if !scripted.keys().any(|key| key.eq_ignore_ascii_case(name)) {
             text.extend([name, ": ", value, "\r\n"]);
         }
@@ -283,8 +303,10 @@ fn reason(status: u16) -> &'static str {
         200 => "OK",
         400 => "Bad Request",
         401 => "Unauthorized",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        422 => "Unprocessable Entity",
         429 => "Too Many Requests",
         500 => "Internal Server Error",
         503 => "Service Unavailable",

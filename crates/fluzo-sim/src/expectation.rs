@@ -2,15 +2,23 @@
 
 use serde_json::Value;
 
+use crate::dialect::view;
 use crate::http::Incoming;
+use crate::render::Asked;
 use crate::scenario::{HeaderCheck, RequestExpectation};
+use crate::view::View;
 
 /// Lists every condition that the request does not meet.
-pub(crate) fn unmet(expect: &RequestExpectation, request: &Incoming, body: &Value) -> Vec<String> {
+pub(crate) fn unmet(
+    expect: &RequestExpectation,
+    request: &Incoming,
+    asked: &Asked<'_>,
+) -> Vec<String> {
     let mut unmet = Unmet(Vec::new());
-    unmet.parameters(expect, body);
-    unmet.messages(expect, body);
-    unmet.tools(expect, body);
+    let view = view(asked.endpoint, asked.body);
+    unmet.parameters(expect, request, asked);
+    unmet.messages(expect, &view);
+    unmet.tools(expect, &view);
     if let Some(limit) = expect.max_body_bytes {
         let size = request.raw.len();
         unmet.unless(size <= limit, || {
@@ -35,13 +43,20 @@ impl Unmet {
         }
     }
 
-    fn parameters(&mut self, expect: &RequestExpectation, body: &Value) {
+    fn parameters(&mut self, expect: &RequestExpectation, request: &Incoming, asked: &Asked<'_>) {
+        let body = asked.body;
+        if let Some(target) = &expect.target {
+            self.unless(request.path == *target, || {
+                format!("the target is `{}` instead of `{target}`", request.path)
+            });
+        }
         if let Some(model) = &expect.model {
-            let holds = body.get("model").and_then(Value::as_str) == Some(model);
-            self.unless(holds, || format!("the model is not `{model}`"));
+            self.unless(asked.model == model, || {
+                format!("the model is not `{model}`")
+            });
         }
         if let Some(stream) = expect.stream {
-            let found = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
+            let found = asked.stream;
             self.unless(found == stream, || format!("`stream` is {found}"));
         }
         for (pointer, value) in &expect.body {
@@ -58,20 +73,20 @@ impl Unmet {
         }
     }
 
-    fn messages(&mut self, expect: &RequestExpectation, body: &Value) {
+    fn messages(&mut self, expect: &RequestExpectation, view: &View) {
         if let Some(text) = &expect.system_contains {
-            let holds = last_text(body, &["system", "developer"]).contains(text);
+            let holds = view.system.contains(text);
             self.unless(holds, || {
                 format!("the system message does not contain `{text}`")
             });
         }
         if let Some(text) = &expect.last_user_contains {
-            let holds = last_text(body, &["user"]).contains(text);
+            let holds = view.last_user.contains(text);
             self.unless(holds, || {
                 format!("the last user message does not contain `{text}`")
             });
         }
-        let results = fresh_results(body);
+        let results = &view.fresh_results;
         let any = |text: &String| results.iter().any(|result| result.contains(text));
         for text in &expect.tool_result_contains {
             self.unless(any(text), || {
@@ -88,15 +103,15 @@ impl Unmet {
         }
     }
 
-    fn tools(&mut self, expect: &RequestExpectation, body: &Value) {
-        let tools = tool_names(body);
+    fn tools(&mut self, expect: &RequestExpectation, view: &View) {
+        let tools = &view.tools;
         for tool in &expect.tools {
-            self.unless(tools.contains(&tool.as_str()), || {
+            self.unless(tools.contains(tool), || {
                 format!("tool `{tool}` is not offered")
             });
         }
         if let Some(exact) = &expect.exact_tools {
-            self.unless(tools == *exact, || {
+            self.unless(*tools == *exact, || {
                 format!("the offered tools are {tools:?}")
             });
         }
@@ -127,62 +142,4 @@ fn header_holds(request: &Incoming, name: &str, check: &HeaderCheck) -> bool {
         HeaderCheck::Present => !values.is_empty(),
         HeaderCheck::Absent => values.is_empty(),
     }
-}
-
-fn messages(body: &Value) -> &[Value] {
-    body.get("messages")
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-fn role(message: &Value) -> &str {
-    message
-        .get("role")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// The text of a message, its text parts joined by line ends.
-fn text(message: &Value) -> String {
-    match message.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            let texts: Vec<&str> = parts
-                .iter()
-                .filter_map(|part| part.get("text").and_then(Value::as_str))
-                .collect();
-            texts.join("\n")
-        }
-        _ => String::new(),
-    }
-}
-
-fn last_text(body: &Value, roles: &[&str]) -> String {
-    messages(body)
-        .iter()
-        .rev()
-        .find(|message| roles.contains(&role(message)))
-        .map(text)
-        .unwrap_or_default()
-}
-
-/// Results that the model has not answered yet.
-fn fresh_results(body: &Value) -> Vec<String> {
-    let fresh = messages(body)
-        .iter()
-        .rev()
-        .take_while(|message| role(message) != "assistant");
-    fresh
-        .filter(|message| role(message) == "tool")
-        .map(text)
-        .collect()
-}
-
-fn tool_names(body: &Value) -> Vec<&str> {
-    let tools = body.get("tools").and_then(Value::as_array);
-    tools
-        .into_iter()
-        .flatten()
-        .filter_map(|tool| tool.pointer("/function/name").and_then(Value::as_str))
-        .collect()
 }

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::answer::{Answer, json_answer, plan, refusal};
+use crate::body::parse_body;
+use crate::capabilities::ModelCapabilities;
+use crate::check::text;
+use crate::dialect::check_request;
 use crate::expectation::unmet;
-use crate::history::{ModelCapabilities, check_history};
 use crate::http::Incoming;
+use crate::lists::List;
 use crate::render::Asked;
-use crate::reply::Body;
-use crate::rules::{check_parameters, parse_body};
-use crate::scenario::{Endpoint, Scenario, Step};
+use crate::reply::{Body, Completion};
+use crate::route::{Refused, Route, Target, admit, endpoint_of, route};
+use crate::scenario::{Endpoint, Model, Scenario};
+use crate::seal::{Purpose, sign};
 use crate::verdict::{Outcome, RecordedRequest, Verdict, Violation, ViolationKind};
 
 /// Everything that the simulator remembers.
@@ -28,6 +33,8 @@ pub(crate) struct Record {
     leavable: BTreeSet<usize>,
     pub peak_overlap: usize,
     next_step: usize,
+    /// The model of each played step.
+    played_by: Vec<String>,
     excess: BTreeSet<usize>,
 }
 
@@ -43,6 +50,7 @@ impl Record {
             leavable: BTreeSet::new(),
             peak_overlap: 0,
             next_step: 0,
+            played_by: Vec::new(),
             excess: BTreeSet::new(),
         }
     }
@@ -191,7 +199,12 @@ impl Record {
 
     fn refuse(&mut self, index: usize, status: u16, found: Vec<Violation>) -> Answer {
         let fallback = Violation::new(ViolationKind::MalformedHttp, "refused");
-        let answer = refusal(index, status, found.first().unwrap_or(&fallback));
+        let endpoint = self
+            .requests
+            .get(index)
+            .map_or(Endpoint::Chat, |request| endpoint_of(&request.path));
+        let first = found.first().unwrap_or(&fallback);
+        let answer = refusal(endpoint, index, status, first);
         self.violations
             .extend(found.into_iter().map(|violation| Violation {
                 request: Some(index),
@@ -205,35 +218,19 @@ impl Record {
         index: usize,
         connection: usize,
         request: &Incoming,
-    ) -> Result<Answer, (u16, Vec<Violation>)> {
-        let one = |status: u16, kind: ViolationKind, what: String| {
-            Err((status, vec![Violation::new(kind, what)]))
-        };
+    ) -> Result<Answer, Refused> {
         self.overlap()?;
         if self.excess.contains(&connection) {
-            return one(
-                400,
-                ViolationKind::TooManyConnections,
-                format!("connection {connection} is one too many"),
-            );
+            let what = format!("connection {connection} is one too many");
+            return Err(refused(400, ViolationKind::TooManyConnections, what));
         }
-        match (request.method.as_str(), request.path.as_str()) {
-            ("POST", "/v1/chat/completions") => self.chat(index, request),
-            ("GET", "/v1/models") => self.models(index, request),
-            (method, path @ ("/v1/chat/completions" | "/v1/models")) => one(
-                405,
-                ViolationKind::UnknownEndpoint,
-                format!("{method} is not allowed on {path}"),
-            ),
-            (method, path) => one(
-                404,
-                ViolationKind::UnknownEndpoint,
-                format!("nothing is served at {method} {path}"),
-            ),
+        match route(&self.scenario, request)? {
+            Route::Ask(target) => self.ask(index, request, &target),
+            Route::List(list) => self.list(index, request, list),
         }
     }
 
-    fn overlap(&mut self) -> Result<(), (u16, Vec<Violation>)> {
+    fn overlap(&mut self) -> Result<(), Refused> {
         let running = self
             .requests
             .iter()
@@ -243,111 +240,77 @@ impl Record {
         match self.scenario.expect.max_overlap {
             Some(limit) if running > limit => {
                 let what = format!("{running} requests are in flight, {limit} are allowed");
-                Err((
-                    400,
-                    vec![Violation::new(ViolationKind::TooMuchOverlap, what)],
-                ))
+                Err(refused(400, ViolationKind::TooMuchOverlap, what))
             }
             _ => Ok(()),
         }
     }
 
-    fn chat(&mut self, index: usize, request: &Incoming) -> Result<Answer, (u16, Vec<Violation>)> {
+    fn ask(
+        &mut self,
+        index: usize,
+        request: &Incoming,
+        target: &Target,
+    ) -> Result<Answer, Refused> {
+        admit(target.door, request)?;
         let body = parse_body(request).map_err(|violation| (400, vec![violation]))?;
-        let mut found = check_parameters(&body);
-        let name = body
-            .get("model")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        match self.scenario.models.iter().find(|model| model.id == name) {
-            Some(model) => {
-                found.extend(check_history(
-                    &body,
-                    &ModelCapabilities {
-                        images: model.images,
-                        own_tools: self.own_tools(),
-                    },
-                ));
-            }
-            None => found.push(Violation::new(
-                ViolationKind::UnknownModel,
-                format!("there is no model `{name}`"),
-            )),
-        }
+        let named = text(&body, "model").unwrap_or_default();
+        let name = target.model.as_deref().unwrap_or(named);
+        let known = self.scenario.models.iter().find(|model| model.id == name);
+        let Some(model) = known.cloned() else {
+            let status = unknown_model_status(target.endpoint);
+            let what = format!("there is no model `{name}`");
+            return Err(refused(status, ViolationKind::UnknownModel, what));
+        };
+        let mut found = check_request(target.endpoint, &body, &self.capabilities(&model));
+        found.extend(target.misplaced(&body));
         if !found.is_empty() {
             return Err((400, found));
         }
         let asked = Asked {
+            endpoint: target.endpoint,
             index,
             model: name,
-            stream: body.get("stream") == Some(&Value::Bool(true)),
-            include_usage: body.pointer("/stream_options/include_usage")
-                == Some(&Value::Bool(true)),
+            stream: target
+                .stream
+                .unwrap_or(body.get("stream") == Some(&Value::Bool(true))),
+            body: &body,
         };
-        self.play(Endpoint::Chat, request, &body, &asked)
+        self.play(request, &asked)
     }
 
-    fn models(
-        &mut self,
-        index: usize,
-        request: &Incoming,
-    ) -> Result<Answer, (u16, Vec<Violation>)> {
-        if self
-            .scenario
-            .steps
-            .get(self.next_step)
-            .is_some_and(|step| step.endpoint == Endpoint::Models)
-        {
+    fn list(&mut self, index: usize, request: &Incoming, list: List) -> Result<Answer, Refused> {
+        let next = self.scenario.steps.get(self.next_step);
+        if list != List::Elsewhere && next.is_some_and(|step| step.endpoint == Endpoint::Models) {
             let asked = Asked {
+                endpoint: Endpoint::Models,
                 index,
                 model: "",
                 stream: false,
-                include_usage: false,
+                body: &Value::Null,
             };
-            return self.play(Endpoint::Models, request, &Value::Null, &asked);
+            return self.play(request, &asked);
         }
-        let entry = |id: &str| json!({"id": id, "object": "model", "created": 1_700_000_000, "owned_by": "fluzo-sim"});
-        let list: Vec<Value> = self
-            .scenario
-            .models
-            .iter()
-            .map(|model| entry(&model.id))
-            .collect();
-        Ok(json_answer(
-            index,
-            200,
-            &json!({"object": "list", "data": list}),
-        ))
+        let (status, body) = list.answer(&self.scenario, request);
+        Ok(json_answer(Endpoint::Models, index, status, &body))
     }
 
     /// Plays the next step if the request is the one it expects.
-    fn play(
-        &mut self,
-        endpoint: Endpoint,
-        request: &Incoming,
-        body: &Value,
-        asked: &Asked<'_>,
-    ) -> Result<Answer, (u16, Vec<Violation>)> {
+    fn play(&mut self, request: &Incoming, asked: &Asked<'_>) -> Result<Answer, Refused> {
         let number = self.next_step;
         let total = self.scenario.steps.len();
         let Some(step) = self.scenario.steps.get(number) else {
             let what = format!("all {total} steps are played, this request is one too many");
-            return Err((
-                400,
-                vec![Violation::new(ViolationKind::UnexpectedRequest, what)],
-            ));
+            return Err(refused(400, ViolationKind::UnexpectedRequest, what));
         };
-        if step.endpoint != endpoint {
+        if step.endpoint != asked.endpoint {
             let what = format!(
                 "step {number} expects a request to the {:?} endpoint",
                 step.endpoint
             );
-            return Err((
-                400,
-                vec![Violation::new(ViolationKind::UnexpectedRequest, what)],
-            ));
+            return Err(refused(400, ViolationKind::UnexpectedRequest, what));
         }
-        let unmet = unmet(&step.expect, request, body);
+        let unmet = unmet(&step.expect, request, asked);
         if !unmet.is_empty() {
             let violation = |what| {
                 Violation::new(
@@ -358,36 +321,69 @@ impl Record {
             return Err((400, unmet.into_iter().map(violation).collect()));
         }
         let answer = plan(&step.reply, asked).map_err(|what| {
-            (
-                400,
-                vec![Violation::new(
-                    ViolationKind::ScenarioFault,
-                    format!("step {number}: {what}"),
-                )],
-            )
+            let what = format!("step {number}: {what}");
+            refused(400, ViolationKind::ScenarioFault, what)
         })?;
         self.next_step += 1;
+        self.played_by.push(asked.model.to_owned());
         if let Some(recorded) = self.requests.get_mut(asked.index) {
             recorded.step = Some(number);
         }
         Ok(answer)
     }
 
-    /// Tool names that the played steps called.
-    fn own_tools(&self) -> BTreeSet<String> {
-        self.scenario
-            .steps
-            .iter()
-            .take(self.next_step)
-            .flat_map(called)
-            .collect()
+    /// What the model takes, and what it said in the steps that it played.
+    fn capabilities(&self, model: &Model) -> ModelCapabilities {
+        let mut all = ModelCapabilities {
+            id: model.id.clone(),
+            images: model.images,
+            reasoning: model.reasoning,
+            ..ModelCapabilities::default()
+        };
+        for (step, by) in self.scenario.steps.iter().zip(&self.played_by) {
+            if let Body::Completion(completion) = &step.reply.body {
+                remember(&mut all, completion, *by == model.id);
+            }
+        }
+        all
     }
 }
 
-fn called(step: &Step) -> impl Iterator<Item = String> + '_ {
-    let calls = match &step.reply.body {
-        Body::Completion(completion) => completion.tool_calls.as_slice(),
-        _ => &[],
-    };
-    calls.iter().map(|call| call.name.clone())
+/// Notes what a played completion called, and what the model itself signed in it.
+fn remember(all: &mut ModelCapabilities, completion: &Completion, own: bool) {
+    let calls = &completion.tool_calls;
+    all.own_tools
+        .extend(calls.iter().map(|call| call.name.clone()));
+    if completion.thinking.is_none() && completion.redacted_thinking.is_none() {
+        let ids = calls.iter().map(|call| call.id.clone());
+        all.unthought_calls.extend(ids);
+    }
+    if !own {
+        return;
+    }
+    if let Some(thinking) = &completion.thinking {
+        let signature = completion
+            .signature
+            .given(|| sign(Purpose::Thinking, &all.id, thinking));
+        all.own_signatures.insert((thinking.clone(), signature));
+    }
+    if let Some(call) = calls.first().filter(|_| all.reasoning) {
+        let content = call.signed_text();
+        let signature = completion
+            .signature
+            .given(|| sign(Purpose::Call, &all.id, &content));
+        all.own_signatures.insert((content, signature));
+    }
+}
+
+fn refused(status: u16, kind: ViolationKind, what: impl Into<String>) -> Refused {
+    (status, vec![Violation::new(kind, what)])
+}
+
+/// Some servers take an unknown model for a missing resource.
+fn unknown_model_status(endpoint: Endpoint) -> u16 {
+    match endpoint {
+        Endpoint::Messages => 404,
+        Endpoint::Chat | Endpoint::Models => 400,
+    }
 }

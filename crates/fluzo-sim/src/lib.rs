@@ -91,28 +91,40 @@
 //! ```
 
 mod answer;
+mod body;
+mod capabilities;
+mod chat;
+mod check;
+mod delivery;
+mod dialect;
 mod expectation;
-mod history;
 mod http;
 mod judge;
+mod lists;
+mod messages;
 mod poisoned;
 mod render;
 mod reply;
-mod rules;
+mod route;
 mod scenario;
+mod seal;
 mod server;
 mod simulator;
 mod verdict;
+mod view;
 
-pub use history::{ModelCapabilities, check_history};
+pub use capabilities::ModelCapabilities;
+pub use chat::check_history;
+pub use delivery::{Delivery, LineEnd, Point, Transfer, Writes};
+pub use dialect::check_request;
 pub use poisoned::Listener;
 pub use reply::{
-    Body, Completion, Delivery, FinishReason, FragmentOrder, Fragmenting, IdPlacement, LineEnd,
-    Pieces, Point, Reply, ToolCall, Transfer, Usage, UsagePlacement, Writes,
+    Body, Completion, FinishReason, FragmentOrder, Fragmenting, IdPlacement, Pieces, Reply,
+    Signature, ToolCall, Usage, UsagePlacement,
 };
 pub use scenario::{
     Endpoint, HeaderCheck, Model, RequestExpectation, RunExpectation, Scenario, ScenarioError,
-    Step, VERSION,
+    ServerFamily, Step, VERSION,
 };
 pub use simulator::{Milestone, Simulator};
 pub use verdict::{Outcome, RecordedRequest, Verdict, Violation, ViolationKind};

@@ -1,22 +1,24 @@
-//! From a reply to the events of its body.
+//! From a reply to the parts of its body.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::reply::{
-    Body, Completion, Delivery, FinishReason, FragmentOrder, Fragmenting, IdPlacement, LineEnd,
-    Pieces, Reply, ToolCall, Usage, UsagePlacement,
-};
+use crate::delivery::LineEnd;
+use crate::dialect;
+use crate::reply::{Body, Pieces, Reply};
+use crate::scenario::Endpoint;
 
 /// What a reply depends on besides its script.
 pub(crate) struct Asked<'a> {
+    /// The endpoint, which decides the dialect.
+    pub endpoint: Endpoint,
     /// Number of the request; makes ids.
     pub index: usize,
     /// The model to name.
     pub model: &'a str,
     /// Whether an event stream was asked for.
     pub stream: bool,
-    /// Whether the request asked for a usage chunk.
-    pub include_usage: bool,
+    /// The request.
+    pub body: &'a Value,
 }
 
 /// A body before it is cut into writes.
@@ -34,13 +36,14 @@ pub(crate) struct Content {
 pub(crate) fn content(reply: &Reply, asked: &Asked<'_>) -> Content {
     let mut content = match &reply.body {
         Body::Completion(completion) if asked.stream => {
-            stream(payloads(completion, asked), &reply.delivery)
+            stream(dialect::payloads(completion, asked), reply, asked)
         }
-        Body::Completion(completion) => {
-            whole("application/json", object(completion, asked).to_string())
-        }
+        Body::Completion(completion) => whole(
+            "application/json",
+            dialect::object(completion, asked).to_string(),
+        ),
         Body::Json(value) => whole("application/json", value.to_string()),
-        Body::Events(events) => stream(events.clone(), &reply.delivery),
+        Body::Events(events) => stream(events.clone(), reply, asked),
         Body::Raw { content_type, text } => whole(content_type, text.clone()),
         Body::EndlessLine { bytes } => Content {
             endless: *bytes,
@@ -66,7 +69,8 @@ fn whole(content_type: &str, text: String) -> Content {
     }
 }
 
-fn stream(payloads: Vec<String>, delivery: &Delivery) -> Content {
+fn stream(payloads: Vec<String>, reply: &Reply, asked: &Asked<'_>) -> Content {
+    let delivery = &reply.delivery;
     let end = match delivery.line_end {
         LineEnd::Lf => "\n",
         LineEnd::CrLf => "\r\n",
@@ -78,6 +82,9 @@ fn stream(payloads: Vec<String>, delivery: &Delivery) -> Content {
             .iter()
             .map(|comment| format!(":{comment}{end}{end}"))
             .collect();
+        if let Some(name) = event_name(&payload, asked.endpoint) {
+            text.extend(["event: ", &name, end]);
+        }
         payload
             .split('\n')
             .for_each(|line| text.extend(["data: ", line, end]));
@@ -93,125 +100,17 @@ fn stream(payloads: Vec<String>, delivery: &Delivery) -> Content {
     }
 }
 
-/// The data payloads of a streamed completion.
-fn payloads(completion: &Completion, asked: &Asked<'_>) -> Vec<String> {
-    let on_each = completion.usage_at == UsagePlacement::EveryChunk;
-    let zeros = on_each.then(|| {
-        usage_value(&Usage {
-            prompt_tokens: 0,
-            completion_tokens: 0,
-            ..completion.usage.clone()
-        })
-    });
-    let real = usage_value(&completion.usage);
-    let mut out: Vec<String> = deltas(completion)
-        .into_iter()
-        .map(|delta| chunk(asked, delta, Value::Null, zeros.clone()))
-        .collect();
-    if let Some(error) = &completion.error {
-        out.push(json!({ "error": error }).to_string());
-        return out;
-    }
-    if let Some(reason) = finish_reason(completion) {
-        let delta = if completion.finish_has_role {
-            json!({"role": "assistant", "content": null})
-        } else {
-            json!({})
-        };
-        let with_usage = on_each || completion.usage_at == UsagePlacement::WithFinish;
-        out.push(chunk(
-            asked,
-            delta,
-            reason.into(),
-            with_usage.then(|| real.clone()),
-        ));
-    }
-    if completion.usage_at == UsagePlacement::FinalChunk && asked.include_usage {
-        let mut last = base(asked, "chat.completion.chunk");
-        last.insert("choices".to_owned(), json!([]));
-        last.insert("usage".to_owned(), real);
-        out.push(Value::Object(last).to_string());
-    }
-    if completion.done {
-        out.push("[DONE]".to_owned());
-    }
-    out
+/// The `type` of a payload where the dialect names its events.
+fn event_name(payload: &str, endpoint: Endpoint) -> Option<String> {
+    let named = dialect::names_events(endpoint);
+    let value = serde_json::from_str::<Value>(payload)
+        .ok()
+        .filter(|_| named)?;
+    value.get("type")?.as_str().map(str::to_owned)
 }
 
-fn base(asked: &Asked<'_>, object: &str) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert(
-        "id".to_owned(),
-        format!("chatcmpl-sim-{}", asked.index).into(),
-    );
-    map.insert("object".to_owned(), object.into());
-    map.insert("created".to_owned(), 1_700_000_000.into());
-    map.insert("model".to_owned(), asked.model.into());
-    map
-}
-
-fn chunk(asked: &Asked<'_>, delta: Value, finish_reason: Value, usage: Option<Value>) -> String {
-    let mut map = base(asked, "chat.completion.chunk");
-    map.insert(
-        "choices".to_owned(),
-        json!([{"index": 0, "delta": delta, "finish_reason": finish_reason}]),
-    );
-    if let Some(usage) = usage {
-        map.insert("usage".to_owned(), usage);
-    }
-    Value::Object(map).to_string()
-}
-
-fn usage_value(usage: &Usage) -> Value {
-    let mut value = json!({
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens.saturating_add(usage.completion_tokens),
-    });
-    if let Some(cached) = usage.cached_tokens {
-        value["prompt_tokens_details"] = json!({ "cached_tokens": cached });
-    }
-    if let Some(reasoning) = usage.reasoning_tokens {
-        value["completion_tokens_details"] = json!({ "reasoning_tokens": reasoning });
-    }
-    value
-}
-
-fn finish_reason(completion: &Completion) -> Option<&str> {
-    match &completion.finish_reason {
-        FinishReason::Auto if completion.tool_calls.is_empty() => Some("stop"),
-        FinishReason::Auto => Some("tool_calls"),
-        FinishReason::Absent => None,
-        FinishReason::Named(reason) => Some(reason),
-    }
-}
-
-/// The deltas of a completion, the opening one with the role included.
-fn deltas(completion: &Completion) -> Vec<Value> {
-    let mut out = vec![json!({"role": "assistant", "content": ""})];
-    if let Some(thinking) = &completion.thinking {
-        out.extend(
-            pieces(thinking, completion.pieces)
-                .into_iter()
-                .map(|piece| {
-                    let mut delta = Map::new();
-                    delta.insert(completion.thinking_field.clone(), piece.into());
-                    Value::Object(delta)
-                }),
-        );
-    }
-    if let Some(text) = &completion.text {
-        out.extend(
-            pieces(text, completion.pieces)
-                .into_iter()
-                .map(|piece| json!({ "content": piece })),
-        );
-    }
-    out.extend(tool_deltas(&completion.tool_calls, &completion.fragmenting));
-    out
-}
-
-fn pieces(text: &str, how: Pieces) -> Vec<String> {
+/// Text cut into deltas.
+pub(crate) fn pieces(text: &str, how: Pieces) -> Vec<String> {
     match how {
         Pieces::Whole => vec![text.to_owned()],
         Pieces::Chars(size) => {
@@ -224,70 +123,8 @@ fn pieces(text: &str, how: Pieces) -> Vec<String> {
     }
 }
 
-fn tool_deltas(calls: &[ToolCall], how: &Fragmenting) -> Vec<Value> {
-    let by_call: Vec<Vec<Value>> = calls
-        .iter()
-        .enumerate()
-        .map(|(index, call)| entries(index, call, how))
-        .collect();
-    let rounds = by_call.iter().map(Vec::len).max().unwrap_or(0);
-    let round = |number: usize| {
-        by_call
-            .iter()
-            .filter_map(move |entries| entries.get(number).cloned())
-    };
-    match how.order {
-        FragmentOrder::Sequential => by_call
-            .into_iter()
-            .flatten()
-            .map(|entry| json!({ "tool_calls": [entry] }))
-            .collect(),
-        FragmentOrder::Interleaved => (0..rounds)
-            .flat_map(round)
-            .map(|entry| json!({ "tool_calls": [entry] }))
-            .collect(),
-        FragmentOrder::Together => (0..rounds)
-            .map(|number| json!({ "tool_calls": round(number).collect::<Vec<_>>() }))
-            .collect(),
-    }
-}
-
-/// The deltas of one call.
-fn entries(index: usize, call: &ToolCall, how: &Fragmenting) -> Vec<Value> {
-    fragments(&call.arguments_text(), how.bytes)
-        .into_iter()
-        .enumerate()
-        .map(|(number, fragment)| {
-            let first = number == 0;
-            let mut entry = Map::new();
-            if how.index {
-                entry.insert("index".to_owned(), index.into());
-            }
-            match how.id {
-                IdPlacement::First if first => {
-                    drop(entry.insert("id".to_owned(), call.id.clone().into()))
-                }
-                IdPlacement::EmptyLater if !first => drop(entry.insert("id".to_owned(), "".into())),
-                IdPlacement::Every | IdPlacement::EmptyLater => {
-                    drop(entry.insert("id".to_owned(), call.id.clone().into()))
-                }
-                IdPlacement::First | IdPlacement::Never => {}
-            }
-            if first {
-                entry.insert("type".to_owned(), "function".into());
-            }
-            let mut function = Map::new();
-            if first || how.name_repeated {
-                function.insert("name".to_owned(), call.name.clone().into());
-            }
-            function.insert("arguments".to_owned(), fragment.into());
-            entry.insert("function".to_owned(), Value::Object(function));
-            Value::Object(entry)
-        })
-        .collect()
-}
-
-fn fragments(text: &str, bytes: Option<usize>) -> Vec<String> {
+/// Argument text cut into deltas, at least one.
+pub(crate) fn fragments(text: &str, bytes: Option<usize>) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = text;
     if let Some(size) = bytes {
@@ -304,33 +141,4 @@ fn fragments(text: &str, bytes: Option<usize>) -> Vec<String> {
         out.push(rest.to_owned());
     }
     out
-}
-
-/// A completion without streaming.
-fn object(completion: &Completion, asked: &Asked<'_>) -> Value {
-    if let Some(error) = &completion.error {
-        return json!({ "error": error });
-    }
-    let mut message = Map::new();
-    message.insert("role".to_owned(), "assistant".into());
-    message.insert("content".to_owned(), completion.text.clone().into());
-    if let Some(thinking) = &completion.thinking {
-        message.insert(completion.thinking_field.clone(), thinking.clone().into());
-    }
-    if !completion.tool_calls.is_empty() {
-        let call = |call: &ToolCall| json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_text()}});
-        message.insert(
-            "tool_calls".to_owned(),
-            completion.tool_calls.iter().map(call).collect(),
-        );
-    }
-    let mut map = base(asked, "chat.completion");
-    map.insert(
-        "choices".to_owned(),
-        json!([{"index": 0, "message": message, "finish_reason": finish_reason(completion)}]),
-    );
-    if completion.usage_at != UsagePlacement::None {
-        map.insert("usage".to_owned(), usage_value(&completion.usage));
-    }
-    Value::Object(map)
 }

@@ -1,9 +1,13 @@
-//! Replies: the content of an answer, and how its bytes get to the client.
+//! Replies: the content of an answer.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::delivery::{Delivery, Point};
+use crate::dialect;
+use crate::scenario::Endpoint;
 
 /// An answer to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +34,8 @@ pub enum Body {
     Completion(Box<Completion>),
     /// This JSON value as `application/json`, whatever the request asks.
     Json(Value),
-    /// An event stream with exactly these data payloads, and no `[DONE]` of its own.
+    /// An event stream with exactly these data payloads, and no `[DONE]` of its own. Where the dialect names its events,
+    /// the name is the payload's `type`.
     Events(Vec<String>),
     /// This text, byte for byte.
     Raw {
@@ -52,8 +57,12 @@ pub enum Body {
 pub struct Completion {
     /// Reasoning text, sent before everything else.
     pub thinking: Option<String>,
-    /// The field that carries the reasoning.
+    /// The field that carries the reasoning. Chat Completions only.
     pub thinking_field: String,
+    /// Reasoning that the client cannot read, after the readable one. Messages only.
+    pub redacted_thinking: Option<String>,
+    /// The signature of the reasoning, or of the first tool call where the dialect signs calls.
+    pub signature: Signature,
     /// Answer text.
     pub text: Option<String>,
     /// How reasoning and text are cut into deltas.
@@ -62,17 +71,17 @@ pub struct Completion {
     pub tool_calls: Vec<ToolCall>,
     /// How tool calls are cut into deltas.
     pub fragmenting: Fragmenting,
-    /// An error object (the value of `error`) that ends the stream in place of finish reason, usage and `[DONE]`.
+    /// An error object (the value of `error`) that ends the stream in place of finish reason, usage and end mark.
     pub error: Option<Value>,
-    /// What `finish_reason` says.
+    /// Why the answer ends.
     pub finish_reason: FinishReason,
-    /// Whether the finish chunk repeats `role` and a null `content`.
+    /// Whether the finish chunk repeats `role` and a null `content`. Chat Completions only.
     pub finish_has_role: bool,
     /// Token counts.
     pub usage: Usage,
     /// Where a stream carries them.
     pub usage_at: UsagePlacement,
-    /// Whether the stream ends in `[DONE]`.
+    /// Whether the stream has its end mark: `[DONE]`, or the dialect's last event.
     pub done: bool,
 }
 
@@ -81,6 +90,8 @@ impl Default for Completion {
         Self {
             thinking: None,
             thinking_field: "reasoning_content".to_owned(),
+            redacted_thinking: None,
+            signature: Signature::Auto,
             text: None,
             pieces: Pieces::Whole,
             tool_calls: Vec::new(),
@@ -175,16 +186,29 @@ pub enum IdPlacement {
     Never,
 }
 
-/// What `finish_reason` says.
+/// The signature of a completion's reasoning.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signature {
+    /// One that the simulator makes from the content, wherever a server of the dialect would sign.
+    #[default]
+    Auto,
+    /// None, as of servers that imitate the dialect without signing.
+    Absent,
+    /// This text.
+    Named(String),
+}
+
+/// Why an answer ends, as the dialect's stop or finish reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// `tool_calls` when there are calls, else `stop`.
+    /// The dialect's word for tool calls when there are calls, else its word for a natural end.
     #[default]
     Auto,
-    /// There is no finish chunk (and null without streaming).
+    /// There is none: the stream lacks the chunk or event that says it (and without streaming it is null).
     Absent,
-    /// This word.
+    /// This word, in the dialect or not.
     Named(String),
 }
 
@@ -198,6 +222,8 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// Request tokens that came from a cache; left out when none.
     pub cached_tokens: Option<u64>,
+    /// Request tokens that were written to a cache; left out when none.
+    pub cache_write_tokens: Option<u64>,
     /// Answer tokens that were reasoning; left out when none.
     pub reasoning_tokens: Option<u64>,
 }
@@ -208,12 +234,15 @@ impl Default for Usage {
             prompt_tokens: 12,
             completion_tokens: 7,
             cached_tokens: None,
+            cache_write_tokens: None,
             reasoning_tokens: None,
         }
     }
 }
 
-/// Where a stream carries its usage. Without streaming it is in the object unless `None`.
+/// Where a stream carries its usage. Without streaming it is in the object unless `None`. The variants speak of Chat
+/// Completions; other dialects put it where theirs has it. In Messages `FinalChunk` gives the input at the start and the
+/// output at the end, `WithFinish` both at the end, `EveryChunk` both at both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsagePlacement {
@@ -226,86 +255,6 @@ pub enum UsagePlacement {
     EveryChunk,
     /// Nowhere.
     None,
-}
-
-/// How the bytes of an answer travel. The default is what a well-behaved server does.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Delivery {
-    /// How the body is divided into writes.
-    pub writes: Writes,
-    /// How the body's end is made known; by default chunked for event streams and a length for the rest.
-    pub transfer: Option<Transfer>,
-    /// Hold everything back, the status line too, until released or the client goes away.
-    pub stall_before_head: bool,
-    /// Hold the body back from here, until released or the client goes away.
-    pub stall: Option<Point>,
-    /// End the body here, properly as far as HTTP goes.
-    pub end_early: Option<Point>,
-    /// Close the connection here, with the body unfinished as far as HTTP goes.
-    pub cut_off: Option<Point>,
-    /// Say `connection: close` and close after the body.
-    pub close: bool,
-    /// Line ends of event streams.
-    pub line_end: LineEnd,
-    /// Start the body with a UTF-8 byte-order mark.
-    pub bom: bool,
-    /// Comment lines (text after the colon) sent before each event of a stream.
-    pub comments: Vec<String>,
-}
-
-/// How a body is divided into writes. With chunked transfer each write is a chunk.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Writes {
-    /// One for each event.
-    #[default]
-    Events,
-    /// One for the whole body.
-    Together,
-    /// One for each so many bytes.
-    Bytes(usize),
-    /// One for each part between these offsets; one beyond the body is a fault of the scenario.
-    SplitAt(Vec<usize>),
-}
-
-/// How the end of a body is made known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Transfer {
-    /// Chunked coding.
-    Chunked,
-    /// `content-length`.
-    Length,
-    /// The connection is closed.
-    UntilClose,
-}
-
-/// Line ends of event streams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LineEnd {
-    /// Line feed.
-    #[default]
-    Lf,
-    /// Carriage return and line feed.
-    CrLf,
-    /// Carriage return.
-    Cr,
-}
-
-/// A place in a body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Point {
-    /// After this many bytes, or at the end if there are fewer.
-    Bytes(usize),
-    /// After this many events, or at the end if there are fewer.
-    Events(usize),
-    /// After the first occurrence of this text; a body without it is a fault of the scenario.
-    After(String),
-    /// At the end of what is sent, before the end is made known.
-    End,
 }
 
 impl Reply {
@@ -342,6 +291,13 @@ impl Reply {
                 serde_json::json!({"error": {"message": message, "type": "server_error", "param": null, "code": null}}),
             ),
         )
+    }
+
+    /// An error answer in the form of the endpoint's dialect, with the error type that goes with the status.
+    #[must_use]
+    pub fn error_from(endpoint: Endpoint, status: u16, message: &str) -> Self {
+        let body = dialect::error_body(endpoint, status, message, None, "req_scripted");
+        Self::with_body(status, Body::Json(body))
     }
 
     /// A redirect to `location`.
@@ -410,29 +366,57 @@ impl ToolCall {
     }
 }
 
+impl ToolCall {
+    /// What a signature of the call stands for: its name and its arguments as compact JSON.
+    pub(crate) fn signed_text(&self) -> String {
+        call_text(&self.name, &self.arguments_value())
+    }
+
+    /// The arguments as a value; text that is no JSON stays text.
+    pub(crate) fn arguments_value(&self) -> Value {
+        let text = self.arguments_text();
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    }
+}
+
+/// A call as one text, the same whatever the spelling of its arguments was.
+pub(crate) fn call_text(name: &str, arguments: &Value) -> String {
+    format!("{name} {}", sorted(arguments))
+}
+
+/// The value with the keys of its objects in order.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let in_order: BTreeMap<&String, Value> = map
+                .iter()
+                .map(|(key, value)| (key, sorted(value)))
+                .collect();
+            in_order
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value))
+                .collect()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+impl Signature {
+    /// The signature that is given; empty for none.
+    pub(crate) fn given(&self, make: impl FnOnce() -> String) -> String {
+        match self {
+            Self::Auto => make(),
+            Self::Absent => String::new(),
+            Self::Named(text) => text.clone(),
+        }
+    }
+}
+
 impl Completion {
     pub(crate) fn validate(&self) -> Result<(), String> {
         if self.pieces == Pieces::Chars(0) || self.fragmenting.bytes == Some(0) {
             return Err("pieces of size 0 never end".to_owned());
-        }
-        Ok(())
-    }
-}
-
-impl Delivery {
-    pub(crate) fn validate(&self) -> Result<(), String> {
-        if self.writes == Writes::Bytes(0) {
-            return Err("writes of size 0 never end".to_owned());
-        }
-        if self.cut_off.is_some() && self.end_early.is_some() {
-            return Err("`cut_off` and `end_early` exclude each other".to_owned());
-        }
-        if self
-            .comments
-            .iter()
-            .any(|comment| comment.contains(['\r', '\n']))
-        {
-            return Err("a comment is one line".to_owned());
         }
         Ok(())
     }

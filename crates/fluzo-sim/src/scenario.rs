@@ -23,6 +23,13 @@ pub struct Scenario {
     pub description: String,
     /// The models that exist; a request for another one is refused.
     pub models: Vec<Model>,
+    /// The path that the OpenAI-compatible endpoints and Messages are served below. The other paths of
+    /// [`Endpoint`] stay.
+    #[serde(default = "base_path")]
+    pub base_path: String,
+    /// Which lists of models are served.
+    #[serde(default)]
+    pub family: ServerFamily,
     /// What is answered, request by request.
     #[serde(default)]
     pub steps: Vec<Step>,
@@ -32,14 +39,38 @@ pub struct Scenario {
 }
 
 /// One model of the scenario.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// The id that requests name.
     pub id: String,
-    /// Whether user messages may hold images.
+    /// Whether requests may hold images.
     #[serde(default)]
     pub images: bool,
+    /// Whether requests may ask for thinking.
+    #[serde(default)]
+    pub reasoning: bool,
+    /// The size of the context in tokens, where a list of models tells it.
+    #[serde(default)]
+    pub context_tokens: Option<u64>,
+}
+
+/// The kind of server, which decides what lists of models there are and what they tell. A list of another family is
+/// answered with 404, and asking for it breaks no rule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerFamily {
+    /// `GET /v1/models` with ids alone; in Anthropic's form when `anthropic-version` is sent; `GET /v1beta/models` in Google's.
+    #[default]
+    Generic,
+    /// Also `GET /api/tags` and `POST /api/show`.
+    Ollama,
+    /// Also `GET /api/v0/models`.
+    LmStudio,
+    /// `GET /v1/models` with `meta`, and `GET /props`.
+    LlamaCpp,
+    /// `GET /v1/models` with `max_model_len`.
+    Vllm,
 }
 
 /// One expected request and its reply.
@@ -63,7 +94,10 @@ pub enum Endpoint {
     /// `POST /v1/chat/completions`.
     #[default]
     Chat,
-    /// `GET /v1/models`. Without such a step the list of models is answered, and no step is played.
+    /// Anthropic Messages: `POST /v1/messages`, and Vertex's
+    /// `POST /v1/projects/P/locations/L/publishers/anthropic/models/ID:streamRawPredict` (or `:rawPredict`).
+    Messages,
+    /// A list of models, see [`ServerFamily`]. Without such a step the list of models is answered, and no step is played.
     Models,
 }
 
@@ -71,6 +105,8 @@ pub enum Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RequestExpectation {
+    /// The request target, path and query.
+    pub target: Option<String>,
     /// The request's model.
     pub model: Option<String>,
     /// The request's `stream`, an absent one being false.
@@ -155,28 +191,61 @@ impl Scenario {
             name: name.into(),
             description: String::new(),
             models: Vec::new(),
+            base_path: base_path(),
+            family: ServerFamily::Generic,
             steps: Vec::new(),
             expect: RunExpectation::default(),
         }
     }
 
+    /// Adds a model.
+    #[must_use]
+    pub fn offering(mut self, model: Model) -> Self {
+        self.models.push(model);
+        self
+    }
+
     /// Adds a model that takes text only.
     #[must_use]
-    pub fn model(mut self, id: impl Into<String>) -> Self {
-        self.models.push(Model {
+    pub fn model(self, id: impl Into<String>) -> Self {
+        self.offering(Model {
             id: id.into(),
-            images: false,
-        });
-        self
+            ..Model::default()
+        })
     }
 
     /// Adds a model that takes text and images.
     #[must_use]
-    pub fn image_model(mut self, id: impl Into<String>) -> Self {
-        self.models.push(Model {
+    pub fn image_model(self, id: impl Into<String>) -> Self {
+        self.offering(Model {
             id: id.into(),
             images: true,
-        });
+            ..Model::default()
+        })
+    }
+
+    /// Adds a model that takes text and images and thinks.
+    #[must_use]
+    pub fn reasoning_model(self, id: impl Into<String>) -> Self {
+        self.offering(Model {
+            id: id.into(),
+            images: true,
+            reasoning: true,
+            ..Model::default()
+        })
+    }
+
+    /// Serves below another path than `/v1`.
+    #[must_use]
+    pub fn base_path(mut self, path: impl Into<String>) -> Self {
+        self.base_path = path.into();
+        self
+    }
+
+    /// Serves the lists of models of this kind of server.
+    #[must_use]
+    pub fn family(mut self, family: ServerFamily) -> Self {
+        self.family = family;
         self
     }
 
@@ -222,6 +291,12 @@ impl Scenario {
         }
         check("name", !self.name.is_empty(), "is empty")?;
         check("models", !self.models.is_empty(), "is empty")?;
+        let path = &self.base_path;
+        check(
+            "base_path",
+            path.is_empty() || (path.starts_with('/') && !path.ends_with('/')),
+            "does not start with `/`, or ends with it",
+        )?;
         let ids: BTreeSet<&str> = self.models.iter().map(|model| model.id.as_str()).collect();
         check(
             "models",
@@ -246,7 +321,16 @@ impl Step {
         }
     }
 
-    /// A step for `GET /v1/models`.
+    /// A step that expects any valid request to this endpoint.
+    #[must_use]
+    pub fn at(endpoint: Endpoint, reply: Reply) -> Self {
+        Self {
+            endpoint,
+            ..Self::new(reply)
+        }
+    }
+
+    /// A step for a list of models.
     #[must_use]
     pub fn models(reply: Reply) -> Self {
         Self {
@@ -291,7 +375,7 @@ fn validate_step(step: &Step, place: &str) -> Result<(), ScenarioError> {
         check(
             place,
             no_message_conditions(&step.expect),
-            "a models step can only have header conditions",
+            "a models step can only have conditions on target and headers",
         )?;
     }
     reply
@@ -343,6 +427,7 @@ fn validate_headers(headers: &BTreeMap<String, String>, place: &str) -> Result<(
 fn no_message_conditions(expect: &RequestExpectation) -> bool {
     let only_headers = RequestExpectation {
         headers: expect.headers.clone(),
+        target: expect.target.clone(),
         ..RequestExpectation::default()
     };
     *expect == only_headers
@@ -356,4 +441,8 @@ fn check(place: &str, holds: bool, problem: &str) -> Result<(), ScenarioError> {
         place: place.to_owned(),
         problem: problem.to_owned(),
     })
+}
+
+fn base_path() -> String {
+    "/v1".to_owned()
 }

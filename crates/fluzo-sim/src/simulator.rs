@@ -70,10 +70,17 @@ impl Simulator {
         })
     }
 
-    /// The base URL to configure, ending in `/v1`.
+    /// The base URL to configure, ending in the scenario's base path (`/v1` by default).
     #[must_use]
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        let base_path = self.shared.lock().scenario.base_path.clone();
+        format!("{}{base_path}", self.origin())
+    }
+
+    /// Scheme and authority alone, for dialects whose base URL has no path.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// The address that is listened on.

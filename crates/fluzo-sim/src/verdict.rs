@@ -54,6 +54,14 @@ pub enum ViolationKind {
     DuplicateToolResult,
     /// A tool call that got no result before the next message, or before the end.
     CallWithoutResult,
+    /// The request names no key in a header of its dialect.
+    MissingCredentials,
+    /// A header that the dialect demands is missing or has another value than the known one.
+    MissingHeader,
+    /// Thinking, or a tool call, without the signature that the model gave it, or with another one.
+    InvalidSignature,
+    /// Thinking is asked for, but the turn that it belongs to comes back without it, or not at its place.
+    ThinkingMissing,
     /// More connections than the scenario allows.
     TooManyConnections,
     /// More requests at once than the scenario allows.
@@ -91,6 +99,10 @@ impl ViolationKind {
             Self::ToolResultWithoutCall => "tool_result_without_call",
             Self::DuplicateToolResult => "duplicate_tool_result",
             Self::CallWithoutResult => "call_without_result",
+            Self::MissingCredentials => "missing_credentials",
+            Self::MissingHeader => "missing_header",
+            Self::InvalidSignature => "invalid_signature",
+            Self::ThinkingMissing => "thinking_missing",
             Self::TooManyConnections => "too_many_connections",
             Self::TooMuchOverlap => "too_much_overlap",
             Self::StepsLeft => "steps_left",

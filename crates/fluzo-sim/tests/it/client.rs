@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use fluzo_sim::{Scenario, Simulator};
+use fluzo_sim::{
+    Endpoint, Model, ModelCapabilities, Scenario, Simulator, ViolationKind, check_request,
+};
 use serde_json::{Value, json};
 
 /// Long enough to mean "broken", never waited for in a test that passes.
@@ -44,6 +46,19 @@ impl Response {
             .collect()
     }
 
+    /// The events of a stream that names them; each name is the payload's `type`.
+    pub fn named_events(&self) -> Vec<Value> {
+        let event = |text: &str| {
+            let (name, data) = text.strip_prefix("event: ")?.split_once("\ndata: ")?;
+            let value: Value = serde_json::from_str(data).unwrap();
+            assert_eq!(value["type"], name, "{text}");
+            Some(value)
+        };
+        let text = self.text();
+        let events = text.split("\n\n").filter(|event| !event.is_empty());
+        events.map(|text| event(text).expect(text)).collect()
+    }
+
     /// The payloads as JSON, `[DONE]` left out.
     pub fn chunks_json(&self) -> Vec<Value> {
         self.events()
@@ -69,6 +84,16 @@ impl Client {
 
     pub fn post(&mut self, body: &Value) -> Response {
         self.send(&post_bytes(&body.to_string()));
+        self.response()
+    }
+
+    pub fn post_to(&mut self, path: &str, headers: &[(&str, &str)], body: &Value) -> Response {
+        let (body, length) = (body.to_string(), body.to_string().len());
+        let headers: String = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        self.send(format!("POST {path} HTTP/1.1\r\nhost: sim\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}").as_bytes());
         self.response()
     }
 
@@ -155,6 +180,30 @@ impl Client {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         line.strip_suffix("\r\n").map(str::to_owned)
+    }
+}
+
+/// The rules that a request breaks, found without a server.
+pub fn broken(endpoint: Endpoint, body: &Value, model: &Model) -> Vec<ViolationKind> {
+    let capabilities = ModelCapabilities {
+        id: model.id.clone(),
+        images: model.images,
+        reasoning: model.reasoning,
+        ..ModelCapabilities::default()
+    };
+    check_request(endpoint, body, &capabilities)
+        .into_iter()
+        .map(|violation| violation.kind)
+        .collect()
+}
+
+/// A model that takes everything.
+pub fn able_model() -> Model {
+    Model {
+        id: "m".to_owned(),
+        images: true,
+        reasoning: true,
+        ..Model::default()
     }
 }
 

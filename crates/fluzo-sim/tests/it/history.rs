@@ -9,7 +9,7 @@ use crate::client::{call, request};
 fn kinds(body: &Value, images: bool) -> Vec<ViolationKind> {
     let model = ModelCapabilities {
         images,
-        own_tools: BTreeSet::new(),
+        ..ModelCapabilities::default()
     };
     check_history(body, &model)
         .into_iter()
@@ -233,6 +233,7 @@ fn refuses_unknown_tools_but_not_those_it_made_up_itself() {
     let model = ModelCapabilities {
         images: false,
         own_tools: BTreeSet::from(["rm".to_owned()]),
+        ..ModelCapabilities::default()
     };
     assert_eq!(check_history(&body, &model), []);
     for tools in [json!([]), json!(null)] {

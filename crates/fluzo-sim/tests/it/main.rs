@@ -8,6 +8,8 @@ mod expectations;
 mod faults;
 mod history;
 mod independence;
+mod lists;
+mod messages;
 mod poisoned;
 mod refusals;
 mod scenario;

@@ -4,17 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::capabilities::ModelCapabilities;
+use crate::check::is_object_text;
 use crate::verdict::{Violation, ViolationKind};
-
-/// What the addressed model takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ModelCapabilities {
-    /// Whether user messages may hold images.
-    pub images: bool,
-    /// Tool names that the history may call although the request does not offer them: a server that made up a
-    /// tool name itself has to accept its own call back.
-    pub own_tools: BTreeSet<String>,
-}
 
 /// Checks `messages` (against `tools`) of a request body and lists every broken rule; empty means acceptable.
 ///
@@ -214,9 +206,7 @@ impl Walk<'_> {
             Some(name) => self.name(name),
         }
         let arguments = call.pointer("/function/arguments").unwrap_or(&Value::Null);
-        let object = arguments
-            .as_str()
-            .is_some_and(|text| matches!(serde_json::from_str(text), Ok(Value::Object(_))));
+        let object = is_object_text(Some(arguments));
         if !object {
             self.fail(
                 ViolationKind::ArgumentsNotObject,

@@ -1,0 +1,188 @@
+//! What is served where, and what a request has to show to be let in.
+
+use serde_json::Value;
+
+use crate::http::Incoming;
+use crate::lists::List;
+use crate::scenario::{Endpoint, Scenario};
+use crate::verdict::{Violation, ViolationKind};
+
+/// A status with what was wrong.
+pub(crate) type Refused = (u16, Vec<Violation>);
+
+/// Where a request goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// A question to a model.
+    Ask(Target),
+    /// A list of models.
+    List(List),
+}
+
+/// What the path alone says of a question to a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub endpoint: Endpoint,
+    /// The model, where the path names it.
+    pub model: Option<String>,
+    /// Whether a stream is asked for, where the path says so.
+    pub stream: Option<bool>,
+    pub door: Door,
+}
+
+/// How a client shows that it may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// No key is asked for.
+    Open,
+    /// `x-api-key` or a bearer token, and `anthropic-version`.
+    Anthropic,
+    /// A bearer token.
+    Bearer,
+}
+
+impl Target {
+    fn plain(endpoint: Endpoint, door: Door) -> Self {
+        Self {
+            endpoint,
+            model: None,
+            stream: None,
+            door,
+        }
+    }
+
+    /// What the body must or must not say because of the path.
+    pub(crate) fn misplaced(&self, body: &Value) -> Option<Violation> {
+        if self.endpoint != Endpoint::Messages {
+            return None;
+        }
+        let version = body.get("anthropic_version").and_then(Value::as_str);
+        let what = match self.door {
+            Door::Bearer if body.get("model").is_some() => "model: the path names it already",
+            Door::Bearer if version != Some("vertex-2023-10-16") => {
+                "anthropic_version: is not vertex-2023-10-16"
+            }
+            Door::Anthropic | Door::Open if version.is_some() => {
+                "anthropic_version: belongs into a header here"
+            }
+            _ => return None,
+        };
+        Some(Violation::new(ViolationKind::InvalidParameter, what))
+    }
+}
+
+/// The endpoint that a path belongs to at first sight, which decides the form of errors.
+pub(crate) fn endpoint_of(path: &str) -> Endpoint {
+    let path = path.split('?').next().unwrap_or_default();
+    if path.ends_with("/messages") || path.contains("/publishers/anthropic/") {
+        Endpoint::Messages
+    } else {
+        Endpoint::Chat
+    }
+}
+
+/// Finds what is served, or the status for what is not.
+pub(crate) fn route(scenario: &Scenario, request: &Incoming) -> Result<Route, Refused> {
+    let (path, query) = request
+        .path
+        .split_once('?')
+        .map_or((request.path.as_str(), None), |(path, query)| {
+            (path, Some(query))
+        });
+    let method = request.method.as_str();
+    let refuse = |status: u16, what: String| {
+        let violation = Violation::new(ViolationKind::UnknownEndpoint, what);
+        Err((status, vec![violation]))
+    };
+    if let Some(list) = List::at(scenario, request, path)
+        && query.is_none()
+    {
+        return match list.method() {
+            expected if expected == method => Ok(Route::List(list)),
+            _ => refuse(405, format!("{method} is not allowed on {path}")),
+        };
+    }
+    match target(&scenario.base_path, path, query) {
+        Some(target) if method == "POST" => Ok(Route::Ask(target)),
+        Some(_) => refuse(405, format!("{method} is not allowed on {path}")),
+        None => refuse(
+            404,
+            format!("nothing is served at {method} {}", request.path),
+        ),
+    }
+}
+
+/// What a path and its query ask for.
+fn target(base_path: &str, path: &str, query: Option<&str>) -> Option<Target> {
+    if let Some(target) = publisher(path) {
+        return query.is_none().then_some(target);
+    }
+    let fits = |allowed: &str| query.is_none_or(|query| query.starts_with(allowed));
+    match path.strip_prefix(base_path)? {
+        "/chat/completions" if query.is_none() => Some(Target::plain(Endpoint::Chat, Door::Open)),
+        "/messages" if fits("beta=true") => {
+            Some(Target::plain(Endpoint::Messages, Door::Anthropic))
+        }
+        _ => None,
+    }
+}
+
+/// `/v1/projects/P/locations/L/publishers/WHO/models/ID:METHOD`.
+fn publisher(path: &str) -> Option<Target> {
+    let words: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+    let [
+        "v1" | "v1beta1",
+        "projects",
+        project,
+        "locations",
+        location,
+        "publishers",
+        who,
+        "models",
+        model,
+    ] = words[..]
+    else {
+        return None;
+    };
+    let (model, method) = model.rsplit_once(':')?;
+    if [project, location, model].contains(&"") {
+        return None;
+    }
+    let (endpoint, stream) = match (who, method) {
+        ("anthropic", "streamRawPredict") => (Endpoint::Messages, true),
+        ("anthropic", "rawPredict") => (Endpoint::Messages, false),
+        _ => return None,
+    };
+    Some(Target {
+        endpoint,
+        model: Some(model.to_owned()),
+        stream: Some(stream),
+        door: Door::Bearer,
+    })
+}
+
+/// Whether the request shows what the door asks for.
+pub(crate) fn admit(door: Door, request: &Incoming) -> Result<(), Refused> {
+    let has = |name: &str| request.header(name).is_some_and(|value| !value.is_empty());
+    let bearer = request
+        .header("authorization")
+        .and_then(|value| value.split_once(' '))
+        .is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()
+        });
+    let missing = |status: u16, kind, what: &str| Err((status, vec![Violation::new(kind, what)]));
+    let no_key = |what: &str| missing(401, ViolationKind::MissingCredentials, what);
+    match door {
+        Door::Open => Ok(()),
+        Door::Anthropic if !has("x-api-key") && !bearer => {
+            no_key("neither `x-api-key` nor a bearer token")
+        }
+        Door::Anthropic if request.header("anthropic-version") != Some("2023-06-01") => missing(
+            400,
+            ViolationKind::MissingHeader,
+            "`anthropic-version` is not 2023-06-01",
+        ),
+        Door::Bearer if !bearer => no_key("no bearer token"),
+        Door::Anthropic | Door::Bearer => Ok(()),
+    }
+}
