@@ -28,4 +28,11 @@ impl ModelCapabilities {
             .iter()
             .any(|(known, given)| known == content && given == signature)
     }
+
+    /// Whether the model signed this content.
+    pub(crate) fn signed(&self, content: &str) -> bool {
+        self.own_signatures
+            .iter()
+            .any(|(known, given)| known == content && !given.is_empty())
+    }
 }

@@ -8,7 +8,7 @@ use crate::reply::Completion;
 use crate::scenario::Endpoint;
 use crate::verdict::{Violation, ViolationKind};
 use crate::view::View;
-use crate::{chat, messages};
+use crate::{chat, gemini, messages};
 
 /// Checks a request body as the strictest server of the endpoint's dialect would and lists every broken rule; empty means
 /// acceptable. [`Endpoint::Models`] has no body and no rules.
@@ -23,6 +23,7 @@ pub fn check_request(
     match endpoint {
         Endpoint::Chat => chat::check(body, model),
         Endpoint::Messages => messages::check(body, model),
+        Endpoint::Gemini => gemini::check(body, model),
         Endpoint::Models => Vec::new(),
     }
 }
@@ -32,6 +33,7 @@ pub(crate) fn view(endpoint: Endpoint, body: &Value) -> View {
     match endpoint {
         Endpoint::Chat => chat::view(body),
         Endpoint::Messages => messages::view(body),
+        Endpoint::Gemini => gemini::view(body),
         Endpoint::Models => View::default(),
     }
 }
@@ -41,6 +43,7 @@ pub(crate) fn payloads(completion: &Completion, asked: &Asked<'_>) -> Vec<String
     match asked.endpoint {
         Endpoint::Chat | Endpoint::Models => chat::payloads(completion, asked),
         Endpoint::Messages => messages::payloads(completion, asked),
+        Endpoint::Gemini => gemini::payloads(completion, asked),
     }
 }
 
@@ -49,6 +52,7 @@ pub(crate) fn object(completion: &Completion, asked: &Asked<'_>) -> Value {
     match asked.endpoint {
         Endpoint::Chat | Endpoint::Models => chat::object(completion, asked),
         Endpoint::Messages => messages::object(completion, asked),
+        Endpoint::Gemini => gemini::object(completion, asked),
     }
 }
 
@@ -63,6 +67,7 @@ pub(crate) fn error_body(
     match endpoint {
         Endpoint::Chat | Endpoint::Models => chat::error_body(status, message, kind),
         Endpoint::Messages => messages::error_body(status, message, request_id),
+        Endpoint::Gemini => gemini::error_body(status, message),
     }
 }
 

@@ -271,6 +271,7 @@ impl Record {
             endpoint: target.endpoint,
             index,
             model: name,
+            reasoning: model.reasoning,
             stream: target
                 .stream
                 .unwrap_or(body.get("stream") == Some(&Value::Bool(true))),
@@ -286,6 +287,7 @@ impl Record {
                 endpoint: Endpoint::Models,
                 index,
                 model: "",
+                reasoning: false,
                 stream: false,
                 body: &Value::Null,
             };
@@ -383,7 +385,7 @@ fn refused(status: u16, kind: ViolationKind, what: impl Into<String>) -> Refused
 /// Some servers take an unknown model for a missing resource.
 fn unknown_model_status(endpoint: Endpoint) -> u16 {
     match endpoint {
-        Endpoint::Messages => 404,
+        Endpoint::Messages | Endpoint::Gemini => 404,
         Endpoint::Chat | Endpoint::Models => 400,
     }
 }

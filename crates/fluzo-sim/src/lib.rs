@@ -98,6 +98,7 @@ mod check;
 mod delivery;
 mod dialect;
 mod expectation;
+mod gemini;
 mod http;
 mod judge;
 mod lists;

@@ -15,6 +15,8 @@ pub(crate) struct Asked<'a> {
     pub index: usize,
     /// The model to name.
     pub model: &'a str,
+    /// Whether that model thinks.
+    pub reasoning: bool,
     /// Whether an event stream was asked for.
     pub stream: bool,
     /// The request.

@@ -37,6 +37,8 @@ pub(crate) enum Door {
     Open,
     /// `x-api-key` or a bearer token, and `anthropic-version`.
     Anthropic,
+    /// `x-goog-api-key`.
+    Google,
     /// A bearer token.
     Bearer,
 }
@@ -62,7 +64,7 @@ impl Target {
             Door::Bearer if version != Some("vertex-2023-10-16") => {
                 "anthropic_version: is not vertex-2023-10-16"
             }
-            Door::Anthropic | Door::Open if version.is_some() => {
+            Door::Anthropic | Door::Google | Door::Open if version.is_some() => {
                 "anthropic_version: belongs into a header here"
             }
             _ => return None,
@@ -76,6 +78,11 @@ pub(crate) fn endpoint_of(path: &str) -> Endpoint {
     let path = path.split('?').next().unwrap_or_default();
     if path.ends_with("/messages") || path.contains("/publishers/anthropic/") {
         Endpoint::Messages
+    } else if path.ends_with(":streamGenerateContent")
+        || path.ends_with(":generateContent")
+        || path.starts_with("/v1beta/")
+    {
+        Endpoint::Gemini
     } else {
         Endpoint::Chat
     }
@@ -114,10 +121,19 @@ pub(crate) fn route(scenario: &Scenario, request: &Incoming) -> Result<Route, Re
 
 /// What a path and its query ask for.
 fn target(base_path: &str, path: &str, query: Option<&str>) -> Option<Target> {
-    if let Some(target) = publisher(path) {
-        return query.is_none().then_some(target);
+    if let Some((who, model, method)) = published(path) {
+        return asked_model(who, model, method, query, Door::Bearer);
     }
-    let fits = |allowed: &str| query.is_none_or(|query| query.starts_with(allowed));
+    for base in ["/v1beta", base_path] {
+        let model = path
+            .strip_prefix(base)
+            .and_then(|rest| rest.strip_prefix("/models/"))
+            .and_then(|rest| rest.rsplit_once(':'));
+        if let Some((model, method)) = model {
+            return asked_model("google", model, method, query, Door::Google);
+        }
+    }
+    let fits = |allowed: &str| query.is_none_or(|query| query == allowed);
     match path.strip_prefix(base_path)? {
         "/chat/completions" if query.is_none() => Some(Target::plain(Endpoint::Chat, Door::Open)),
         "/messages" if fits("beta=true") => {
@@ -127,8 +143,8 @@ fn target(base_path: &str, path: &str, query: Option<&str>) -> Option<Target> {
     }
 }
 
-/// `/v1/projects/P/locations/L/publishers/WHO/models/ID:METHOD`.
-fn publisher(path: &str) -> Option<Target> {
+/// Publisher, model and method of `/v1/projects/P/locations/L/publishers/WHO/models/ID:METHOD`.
+fn published(path: &str) -> Option<(&str, &str, &str)> {
     let words: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     let [
         "v1" | "v1beta1",
@@ -145,20 +161,31 @@ fn publisher(path: &str) -> Option<Target> {
         return None;
     };
     let (model, method) = model.rsplit_once(':')?;
-    if [project, location, model].contains(&"") {
-        return None;
-    }
-    let (endpoint, stream) = match (who, method) {
-        ("anthropic", "streamRawPredict") => (Endpoint::Messages, true),
-        ("anthropic", "rawPredict") => (Endpoint::Messages, false),
+    let named = ![project, location].contains(&"");
+    named.then_some((who, model, method))
+}
+
+fn asked_model(
+    who: &str,
+    model: &str,
+    method: &str,
+    query: Option<&str>,
+    door: Door,
+) -> Option<Target> {
+    let (endpoint, stream) = match (who, method, query) {
+        ("anthropic", "streamRawPredict", None) => (Endpoint::Messages, true),
+        ("anthropic", "rawPredict", None) => (Endpoint::Messages, false),
+        ("google", "streamGenerateContent", Some("alt=sse")) => (Endpoint::Gemini, true),
+        ("google", "generateContent", None) => (Endpoint::Gemini, false),
         _ => return None,
     };
-    Some(Target {
+    let target = Target {
         endpoint,
         model: Some(model.to_owned()),
         stream: Some(stream),
-        door: Door::Bearer,
-    })
+        door,
+    };
+    (!model.is_empty()).then_some(target)
 }
 
 /// Whether the request shows what the door asks for.
@@ -182,7 +209,12 @@ pub(crate) fn admit(door: Door, request: &Incoming) -> Result<(), Refused> {
             ViolationKind::MissingHeader,
             "`anthropic-version` is not 2023-06-01",
         ),
+        Door::Google if !has("x-goog-api-key") => missing(
+            403,
+            ViolationKind::MissingCredentials,
+            "no `x-goog-api-key`",
+        ),
         Door::Bearer if !bearer => no_key("no bearer token"),
-        Door::Anthropic | Door::Bearer => Ok(()),
+        Door::Anthropic | Door::Google | Door::Bearer => Ok(()),
     }
 }

@@ -97,6 +97,9 @@ pub enum Endpoint {
     /// Anthropic Messages: `POST /v1/messages`, and Vertex's
     /// `POST /v1/projects/P/locations/L/publishers/anthropic/models/ID:streamRawPredict` (or `:rawPredict`).
     Messages,
+    /// Google Gemini: `POST /v1beta/models/ID:streamGenerateContent?alt=sse` (or `:generateContent`), also below the base
+    /// path, and Vertex's `POST /v1/projects/P/locations/L/publishers/google/models/ID:…`.
+    Gemini,
     /// A list of models, see [`ServerFamily`]. Without such a step the list of models is answered, and no step is played.
     Models,
 }

@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Redacted,
     /// A tool call.
     Call,
+    /// The end of an answer.
+    Answer,
 }
 
 impl Purpose {
@@ -23,6 +25,7 @@ impl Purpose {
             Self::Thinking => "thinking",
             Self::Redacted => "redacted",
             Self::Call => "call",
+            Self::Answer => "answer",
         }
     }
 }

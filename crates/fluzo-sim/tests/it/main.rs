@@ -6,6 +6,7 @@ mod completions;
 mod connections;
 mod expectations;
 mod faults;
+mod gemini;
 mod history;
 mod independence;
 mod lists;
