@@ -1,0 +1,366 @@
+//! `auth.json`: keys and sign-ins by provider, in pi's form.
+//!
+//! `{PROVIDER: {"type": "api_key", "key": VALUE, "env": {…}}}` or `{PROVIDER: {"type": "oauth",
+//! "access", "refresh", "expires" (Unix milliseconds), …}}`. What is not known is kept as it
+//! was written, byte for byte within a value.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use fluzo_llm::Secret;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::SecretValue;
+
+/// The whole file.
+#[derive(Debug, Clone, Default)]
+pub struct Document(RawObject);
+
+/// Why a file is no document. Says nothing of its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// It is not JSON.
+    #[error("line {line}, column {column}: not valid JSON")]
+    Syntax {
+        /// Line, from one.
+        line: usize,
+        /// Column, from one.
+        column: usize,
+    },
+    /// It is JSON of another kind.
+    #[error("line 1: must be an object of providers")]
+    NoObject,
+    /// It is no text.
+    #[error("not UTF-8 text")]
+    NoText,
+}
+
+/// What is stored for one provider.
+#[derive(Debug, Clone)]
+pub enum Stored {
+    /// A key, and variables that hold for its provider only.
+    Key {
+        /// The key or where it is.
+        key: SecretValue,
+        /// Variables that go before those of the environment.
+        env: BTreeMap<String, String>,
+    },
+    /// A sign-in.
+    SignIn(StoredToken),
+    /// Something that cannot be used: what is wrong with it.
+    Unusable(String),
+}
+
+/// A sign-in with all its fields.
+#[derive(Debug, Clone)]
+pub struct StoredToken {
+    /// What authorises requests.
+    pub access: Secret,
+    /// What gets a new one.
+    pub refresh: Secret,
+    /// When `access` ends, in Unix milliseconds; servers' times are taken five minutes early.
+    pub expires_ms: i64,
+    fields: RawObject,
+}
+
+/// An object whose values are kept as they were written.
+#[derive(Clone, Default)]
+struct RawObject(Vec<(String, Box<RawValue>)>);
+
+impl Document {
+    /// Reads the bytes of the file. One that is empty or blank is a document without entries.
+    ///
+    /// # Errors
+    ///
+    /// When it is anything else but a JSON object.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Broken> {
+        let text = std::str::from_utf8(bytes).map_err(|_| Broken::NoText)?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let whole: &RawValue = serde_json::from_str(text).map_err(|e| Broken::Syntax {
+            line: e.line(),
+            column: e.column(),
+        })?;
+        let object = serde_json::from_str(whole.get()).map_err(|_| Broken::NoObject)?;
+        Ok(Self(object))
+    }
+
+    /// Names of the providers that have an entry, in the order of the file.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.0.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// What is stored for `provider`.
+    pub fn get(&self, provider: &str) -> Option<Stored> {
+        let raw = self.0.get(provider)?;
+        Some(stored(raw.get()).unwrap_or_else(Stored::Unusable))
+    }
+
+    /// Puts a sign-in in the place of what is stored for `provider`.
+    pub fn put(&mut self, provider: &str, token: &StoredToken) {
+        self.0.put(provider, raw(&token.fields.to_text(2)));
+    }
+
+    /// Puts a key in the place of what is stored for `provider`; `key` has the syntax of
+    /// [`SecretValue`].
+    pub fn put_key(&mut self, provider: &str, key: &str) {
+        let mut fields = RawObject::default();
+        fields.put("type", json("api_key"));
+        fields.put("key", json(key));
+        self.0.put(provider, raw(&fields.to_text(2)));
+    }
+
+    /// Takes out what is stored for `provider`; whether there was something.
+    pub fn remove(&mut self, provider: &str) -> bool {
+        let before = self.0.0.len();
+        self.0.0.retain(|(name, _)| name != provider);
+        self.0.0.len() < before
+    }
+
+    /// The document as text.
+    pub fn to_text(&self) -> String {
+        self.0.to_text(0) + "\n"
+    }
+}
+
+impl StoredToken {
+    /// A sign-in with further fields of text.
+    pub fn new(access: Secret, refresh: Secret, expires_ms: i64, extras: &[(&str, &str)]) -> Self {
+        let mut fields = RawObject::default();
+        fields.put("type", json("oauth"));
+        let mut token = Self {
+            access: access.clone(),
+            refresh: refresh.clone(),
+            expires_ms,
+            fields,
+        };
+        token.renew(access, refresh, expires_ms);
+        for (name, value) in extras {
+            token.fields.put(name, json(value));
+        }
+        token
+    }
+
+    /// Replaces the tokens; every other field stays.
+    pub fn renew(&mut self, access: Secret, refresh: Secret, expires_ms: i64) {
+        self.fields.put("access", json(access.reveal()));
+        self.fields.put("refresh", json(refresh.reveal()));
+        self.fields.put("expires", raw(&expires_ms.to_string()));
+        (self.access, self.refresh, self.expires_ms) = (access, refresh, expires_ms);
+    }
+
+    /// A further field, when it is text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.fields.get(name)?.get()).ok()
+    }
+}
+
+fn stored(text: &str) -> Result<Stored, String> {
+    let fields: RawObject = serde_json::from_str(text).map_err(|_| "must be an object")?;
+    match fields.string("type")?.as_str() {
+        "api_key" => Ok(Stored::Key {
+            key: SecretValue::parse(&fields.string("key")?),
+            env: match fields.get("env") {
+                None => BTreeMap::new(),
+                Some(env) => serde_json::from_str(env.get())
+                    .map_err(|_| "`env` must be an object of texts")?,
+            },
+        }),
+        "oauth" => Ok(Stored::SignIn(StoredToken {
+            access: Secret::new(fields.string("access")?),
+            refresh: Secret::new(fields.string("refresh")?),
+            expires_ms: expiry(&fields)?,
+            fields,
+        })),
+        _ => Err("`type` must be `api_key` or `oauth`".to_owned()),
+    }
+}
+
+/// A whole number, also when it is written with a point.
+fn expiry(fields: &RawObject) -> Result<i64, String> {
+    let number = fields.get("expires").map(|raw| raw.get().parse::<f64>());
+    match number {
+        // Within the range in which every whole number is exact.
+        Some(Ok(ms)) if ms.abs() <= 9e15 => Ok(ms as i64),
+        _ => Err("`expires` must be a number of milliseconds".to_owned()),
+    }
+}
+
+impl RawObject {
+    /// The last one of this name counts, as for JSON parsers in general.
+    fn get(&self, name: &str) -> Option<&RawValue> {
+        let found = self.0.iter().rev().find(|(n, _)| n == name);
+        found.map(|(_, value)| &**value)
+    }
+
+    fn put(&mut self, name: &str, value: Box<RawValue>) {
+        match self.0.iter_mut().rev().find(|(n, _)| n == name) {
+            Some((_, place)) => *place = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    fn string(&self, name: &str) -> Result<String, String> {
+        let text = self.get(name).map(|raw| serde_json::from_str(raw.get()));
+        match text {
+            Some(Ok(text)) => Ok(text),
+            _ => Err(format!("`{name}` must be text")),
+        }
+    }
+
+    fn to_text(&self, indent: usize) -> String {
+        if self.0.is_empty() {
+            return "{}".to_owned();
+        }
+        let space = " ".repeat(indent + 2);
+        let line = |(name, value): &(String, Box<RawValue>)| {
+            format!("{space}{}: {}", json(name).get(), value.get())
+        };
+        let lines: Vec<String> = self.0.iter().map(line).collect();
+        format!("{{\n{}\n{}}}", lines.join(",\n"), " ".repeat(indent))
+    }
+}
+
+// The values are secrets.
+impl fmt::Debug for RawObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+impl<'de> Deserialize<'de> for RawObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = RawObject;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry::<String, Box<RawValue>>()? {
+                    fields.push(field);
+                }
+                Ok(RawObject(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+fn json(text: &str) -> Box<RawValue> {
+    raw(&serde_json::Value::from(text).to_string())
+}
+
+/// `text` is JSON that was made here; `null` stands in should it ever not be.
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"{
+  "anthropic": { "type": "api_key", "key": "$MY_KEY", "env": {"A": "1"}, "note": 1.50 },
+  "later": {"type": "passkey", "big": 123456789012345678901234567890, "s": "\u00e9"},
+  "x": {"type":"oauth","access":"a1","refresh":"r1","expires":1000.0,"accountId":"acc", "n": [1,  2]}
+}
+"#;
+
+    #[test]
+    fn both_forms_are_read() {
+        let document = Document::parse(FILE.as_bytes()).unwrap();
+        let Some(Stored::Key { key, env }) = document.get("anthropic") else {
+            panic!()
+        };
+        assert_eq!(key, SecretValue::Variable("MY_KEY".into()));
+        assert_eq!(env["A"], "1");
+        let Some(Stored::SignIn(token)) = document.get("x") else {
+            panic!()
+        };
+        assert_eq!((token.access.reveal(), token.expires_ms), ("a1", 1000));
+        assert_eq!(token.text("accountId").as_deref(), Some("acc"));
+        assert!(matches!(document.get("later"), Some(Stored::Unusable(_))));
+        assert!(document.get("none").is_none());
+    }
+
+    #[test]
+    fn what_is_not_known_is_written_as_it_was_read() {
+        let mut document = Document::parse(FILE.as_bytes()).unwrap();
+        let Some(Stored::SignIn(mut token)) = document.get("x") else {
+            panic!()
+        };
+        token.renew(Secret::new("a\"2"), Secret::new("r2"), 2000);
+        document.put("x", &token);
+        document.put_key("new", "k");
+        let text = document.to_text();
+        for kept in [
+            r#""anthropic": { "type": "api_key", "key": "$MY_KEY", "env": {"A": "1"}, "note": 1.50 }"#,
+            r#""later": {"type": "passkey", "big": 123456789012345678901234567890, "s": "\u00e9"}"#,
+            r#""access": "a\"2""#,
+            r#""refresh": "r2""#,
+            r#""expires": 2000"#,
+            r#""accountId": "acc""#,
+            r#""n": [1,  2]"#,
+        ] {
+            assert!(text.contains(kept), "{kept}\n{text}");
+        }
+        let mut again = Document::parse(text.as_bytes()).unwrap();
+        assert_eq!(again.to_text(), text);
+        assert!(again.remove("x") && !again.remove("x"));
+        assert_eq!(
+            again.providers().collect::<Vec<_>>(),
+            ["anthropic", "later", "new"]
+        );
+    }
+
+    #[test]
+    fn a_broken_file_is_named_by_its_place_and_a_broken_entry_by_its_field() {
+        let rows: [(&[u8], Broken); 4] = [
+            (
+                b"{\n  \"a\": sk-planted",
+                Broken::Syntax { line: 2, column: 8 },
+            ),
+            (b"\"sk-planted\"", Broken::NoObject),
+            (b"[]", Broken::NoObject),
+            (b"\xff", Broken::NoText),
+        ];
+        for (bytes, expected) in rows {
+            let broken = Document::parse(bytes).unwrap_err();
+            assert_eq!(broken, expected);
+            assert!(!broken.to_string().contains("planted"));
+        }
+        for blank in ["", " \n", "\u{feff}{}"] {
+            assert_eq!(Document::parse(blank.as_bytes()).unwrap().to_text(), "{}\n");
+        }
+        let rows = [
+            (r#""sk-planted""#, "must be an object"),
+            (r#"{"type": "sk-planted"}"#, "`type` must be"),
+            (r#"{"type": "api_key"}"#, "`key` must be text"),
+            (r#"{"type": "api_key", "key": "k", "env": "sk-planted"}"#, "`env` must be"),
+            (r#"{"type": "oauth", "access": "sk-planted"}"#, "`refresh` must be"),
+            (
+                r#"{"type": "oauth", "access": "sk-planted", "refresh": "r", "expires": "x"}"#,
+                "`expires` must be",
+            ),
+        ];
+        for (entry, expected) in rows {
+            let document = Document::parse(format!("{{\"p\": {entry}}}").as_bytes()).unwrap();
+            let Some(Stored::Unusable(problem)) = document.get("p") else {
+                panic!("{entry}")
+            };
+            assert!(problem.contains(expected), "{problem}");
+            let shown = format!("{problem} {document:?}");
+            assert!(!shown.contains("planted"), "{shown}");
+        }
+    }
+}
