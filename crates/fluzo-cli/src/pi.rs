@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fluzo_agent::NoHooks;
+use fluzo_credentials::KeyRing;
 use fluzo_host::{
-    AgentSession, KeyRing, ModelRegistry, OpenedSession, Resolved, SystemPrompt, system_prompt,
+    AgentSession, ModelRegistry, OpenedSession, Resolved, SystemPrompt, system_prompt,
 };
 use fluzo_llm::ThinkingLevel;
 use fluzo_modes::PrintOutput;

@@ -11,11 +11,12 @@ use fluzo_agent::{
     AgentOptions, DirectTools, Effects, Gate, Hooks, NativeAgent, NobodyToAsk, QueueMode,
     TimeEffect, Tool, ToolSet,
 };
+use fluzo_credentials::KeyRing;
 use fluzo_exec::{
     Environment, LocalFileSystem, LocalProcesses, LocalProcessesConfig, LocalSearch,
     LocalSearchConfig, PathLocks, ProcessRunner,
 };
-use fluzo_host::{AgentSession, KeyRing, OpenedSession, SessionParts};
+use fluzo_host::{AgentSession, OpenedSession, SessionParts};
 use fluzo_llm::{Credentials, Model, Provider, ThinkingLevel};
 use fluzo_policy::AllowAll;
 use fluzo_providers::{HttpClient, LimitPolicy, Limits};

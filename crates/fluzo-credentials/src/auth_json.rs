@@ -346,8 +346,14 @@ mod tests {
             (r#""sk-planted""#, "must be an object"),
             (r#"{"type": "sk-planted"}"#, "`type` must be"),
             (r#"{"type": "api_key"}"#, "`key` must be text"),
-            (r#"{"type": "api_key", "key": "k", "env": "sk-planted"}"#, "`env` must be"),
-            (r#"{"type": "oauth", "access": "sk-planted"}"#, "`refresh` must be"),
+            (
+                r#"{"type": "api_key", "key": "k", "env": "sk-planted"}"#,
+                "`env` must be",
+            ),
+            (
+                r#"{"type": "oauth", "access": "sk-planted"}"#,
+                "`refresh` must be",
+            ),
             (
                 r#"{"type": "oauth", "access": "sk-planted", "refresh": "r", "expires": "x"}"#,
                 "`expires` must be",

@@ -24,7 +24,10 @@ pub struct EnvFileError {
 pub fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut variables = Vec::new();
-    let mut lines = Lines { rest: text, line: 0 };
+    let mut lines = Lines {
+        rest: text,
+        line: 0,
+    };
     while let Some(line) = lines.next() {
         let trimmed = line.trim_start();
         if trimmed.is_empty() || trimmed.starts_with('#') {
@@ -142,10 +145,16 @@ mod tests {
     #[test]
     fn the_usual_forms() {
         check("A=1\nB=2", &[("A", "1"), ("B", "2")]);
-        check("\u{feff}A=1\r\n\r\n# c\r\n B = 2 \r\n", &[("A", "1"), ("B", "2")]);
+        check(
+            "\u{feff}A=1\r\n\r\n# c\r\n B = 2 \r\n",
+            &[("A", "1"), ("B", "2")],
+        );
         check("export A=1\nexport\tB=2", &[("A", "1"), ("B", "2")]);
         check("export=1", &[("export", "1")]);
-        check("A=x y # note\nB=x#y\nC=#\nD=", &[("A", "x y"), ("B", "x#y"), ("C", ""), ("D", "")]);
+        check(
+            "A=x y # note\nB=x#y\nC=#\nD=",
+            &[("A", "x y"), ("B", "x#y"), ("C", ""), ("D", "")],
+        );
         check("A='x # $Y \\n'", &[("A", "x # $Y \\n")]);
         check(r#"A="x\ty\"\\\n\$Z" # note"#, &[("A", "x\ty\"\\\n\\$Z")]);
         check("A=\"x\ny\"\nB='1\n2'", &[("A", "x\ny"), ("B", "1\n2")]);

@@ -11,10 +11,12 @@ mod reply;
 
 pub use code::{Answered, CodeFlow, sign_in_with_code};
 pub use copilot::{
-    COPILOT, copilot_authority, copilot_base_url, copilot_token_request, copilot_token,
+    COPILOT, copilot_authority, copilot_base_url, copilot_token, copilot_token_request,
 };
 pub use device::{DeviceCode, sign_in_with_device};
 pub use reply::{TokenReply, refresh_request, stored_token};
+
+pub use encoding::encode as form_text;
 
 pub(crate) use copilot::is_host;
 pub(crate) use reply::read_tokens;

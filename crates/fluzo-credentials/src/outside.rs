@@ -57,7 +57,12 @@ pub struct StoredText {
 
 impl fmt::Debug for StoredText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoredText({} bytes, mode {:o})", self.bytes.len(), self.mode)
+        write!(
+            f,
+            "StoredText({} bytes, mode {:o})",
+            self.bytes.len(),
+            self.mode
+        )
     }
 }
 
@@ -97,7 +102,8 @@ pub trait Background: Send + Sync {
 pub trait FormPost: Send + Sync {
     /// Sends `request`. Dropping the future closes the connection; whether the server has
     /// acted on it is unknown then.
-    fn exchange(&self, request: TokenRequest) -> BoxFuture<'static, Result<TokenAnswer, PostError>>;
+    fn exchange(&self, request: TokenRequest)
+    -> BoxFuture<'static, Result<TokenAnswer, PostError>>;
 }
 
 /// One request to an authorisation server, which answers with JSON.

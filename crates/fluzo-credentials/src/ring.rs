@@ -330,7 +330,11 @@ impl KeyRing {
         (!text.is_empty()).then(|| Secret::new(text))
     }
 
-    fn reveal(&self, value: &SecretValue, env: &BTreeMap<String, String>) -> Result<Secret, String> {
+    fn reveal(
+        &self,
+        value: &SecretValue,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Secret, String> {
         match value {
             SecretValue::Literal(secret) => Ok(secret.clone()),
             SecretValue::Bare(name) => Ok(Secret::new(
@@ -358,13 +362,17 @@ impl KeyRing {
             }
         }
         for (name, value) in self.headers.get(&model.provider).into_iter().flatten() {
-            let value = self.header(&model.provider, name, value, &found.env).await?;
+            let value = self
+                .header(&model.provider, name, value, &found.env)
+                .await?;
             headers.set(name, value);
         }
         // Those of the model come last and win.
         for (name, value) in &model.headers {
             let value = SecretValue::parse(value);
-            let value = self.header(&model.provider, name, &value, &found.env).await?;
+            let value = self
+                .header(&model.provider, name, &value, &found.env)
+                .await?;
             headers.set(name, value);
         }
         Ok(RequestAuth {
@@ -384,7 +392,10 @@ impl KeyRing {
                 return Ok(Some(url));
             }
             if let Some(token) = found.sign_in.as_ref().filter(|_| host.id == COPILOT) {
-                return Ok(copilot_base_url(&token.access, enterprise(token).as_deref()));
+                return Ok(copilot_base_url(
+                    &token.access,
+                    enterprise(token).as_deref(),
+                ));
             }
         }
         if !model.base_url.contains('{') {
@@ -430,7 +441,8 @@ struct Headers(Vec<(String, Secret)>);
 
 impl Headers {
     fn set(&mut self, name: &str, value: Secret) {
-        self.0.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.0
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.0.push((name.to_owned(), value));
     }
 }
@@ -446,7 +458,11 @@ fn own(provider: &str, found: Found) -> Result<Found, CredentialError> {
 
 fn foreign(provider: &str) -> CredentialError {
     // The sign-in of Codex has no host of its own; keys go to the vendor's.
-    let named = if provider == "openai-codex" { "openai" } else { provider };
+    let named = if provider == "openai-codex" {
+        "openai"
+    } else {
+        provider
+    };
     CredentialError::SignIn {
         provider: provider.to_owned(),
         reason: "it belongs to another vendor's client, which Fluzo does not pretend to be"

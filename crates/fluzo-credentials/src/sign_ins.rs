@@ -42,7 +42,10 @@ struct Unsaved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Renewal {
     /// With the client id that the user named.
-    Form { token_url: String, client_id: String },
+    Form {
+        token_url: String,
+        client_id: String,
+    },
     /// With GitHub's token, at the enterprise's domain if there is one.
     Copilot { domain: Option<String> },
 }
@@ -115,7 +118,7 @@ impl SignIns {
 
     /// Whether this sign-in is one that Fluzo uses.
     pub(crate) fn uses(provider: &str, token: &StoredToken) -> bool {
-        renewal(provider, token).is_ok()
+        renewal(provider, token) != Err(SignInError::Foreign)
     }
 }
 
@@ -141,15 +144,16 @@ impl Shared {
             return self.fresh_in_file(provider).ok_or(error.into());
         }
         // Others may have written meanwhile that know no lock: what they changed is kept.
-        let written = self.store.read().and_then(|mut document| {
-            match sign_in(&document, provider) {
-                Ok(now) if now.refresh == spent => {
-                    document.put(provider, &token);
-                    room.write(&document).map(|()| Ok(token.clone()))
-                }
-                other => Ok(other),
-            }
-        });
+        let written =
+            self.store
+                .read()
+                .and_then(|mut document| match sign_in(&document, provider) {
+                    Ok(now) if now.refresh == spent => {
+                        document.put(provider, &token);
+                        room.write(&document).map(|()| Ok(token.clone()))
+                    }
+                    other => Ok(other),
+                });
         if written.is_err() {
             self.set_unsaved(provider, Some(Unsaved { spent, token }));
         }

@@ -105,9 +105,9 @@ impl AuthStore {
         let mut warnings: Vec<String> = document
             .providers()
             .filter_map(|provider| match document.get(provider) {
-                Some(crate::auth_json::Stored::Unusable(problem)) => {
-                    Some(format!("`{path}`: the entry of `{provider}` is left out: {problem}"))
-                }
+                Some(crate::auth_json::Stored::Unusable(problem)) => Some(format!(
+                    "`{path}`: the entry of `{provider}` is left out: {problem}"
+                )),
                 _ => None,
             })
             .collect();

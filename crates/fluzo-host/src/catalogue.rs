@@ -5,8 +5,6 @@ pub(crate) struct ProviderRow {
     pub(crate) id: &'static str,
     pub(crate) api: &'static str,
     pub(crate) base_url: &'static str,
-    /// Environment variable with the key.
-    pub(crate) variable: &'static str,
     /// First: the provider's default.
     pub(crate) models: &'static [ModelRow],
 }
@@ -25,7 +23,6 @@ pub(crate) const PROVIDERS: &[ProviderRow] = &[ProviderRow {
     id: "openai",
     api: "openai-completions",
     base_url: "https://api.openai.com/v1",
-    variable: "OPENAI_API_KEY",
     models: &[
         ModelRow {
             id: "gpt-5.4",

@@ -6,7 +6,6 @@ mod catalogue;
 mod claim;
 mod interrupted;
 mod jsonc;
-mod keys;
 mod models;
 mod models_schema;
 mod notices;
@@ -15,7 +14,6 @@ mod pattern;
 mod prompt;
 mod session;
 
-pub use keys::{KeyRing, SecretValue};
 pub use models::{ModelRegistry, Resolved};
 pub use opened::OpenedSession;
 pub use prompt::{SystemPrompt, system_prompt};

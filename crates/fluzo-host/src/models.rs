@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluzo_credentials::SecretValue;
 use fluzo_llm::model::Prices;
 use fluzo_llm::{Extra, InputKind, Model, ThinkingLevel};
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use crate::catalogue::PROVIDERS;
-use crate::keys::SecretValue;
 use crate::{jsonc, models_schema, pattern};
 
 /// Models, and the keys and headers that `models.json` names for their providers.

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use fluzo_agent::{Agent, Input, RunContext, RunEnd, RunSpec, TimeEffect, ToolSet};
-use fluzo_llm::{BoxFuture, Content, Credentials, ImageContent, Message, Model, ThinkingLevel};
+use fluzo_llm::{
+    BoxFuture, Content, CredentialError, Credentials, ImageContent, Message, Model, ThinkingLevel,
+};
 use fluzo_protocol::{
     Command, Endpoint, EventSink, Prompt, QueueBehavior, RunReport, Snapshot, Submitted,
 };
@@ -323,18 +325,28 @@ fn user_message(text: &str, images: Vec<ImageContent>, now: i64) -> Result<Arc<M
     Ok(Arc::new(Message::user_blocks(blocks, now)))
 }
 
-fn key_help(error: &fluzo_llm::CredentialError) -> String {
-    let hint = match error {
-        fluzo_llm::CredentialError::Missing {
-            variable: Some(variable),
-            ..
-        } => {
-            format!("\nhint: set the environment variable `{variable}`, or give `--api-key KEY`")
+fn key_help(error: &CredentialError) -> String {
+    let variable = match error {
+        CredentialError::Missing { variable, .. } | CredentialError::SignIn { variable, .. } => {
+            variable.as_ref()
         }
-        _ => "\nhint: add an \"apiKey\" to the provider in models.json, or give `--api-key KEY`"
-            .to_owned(),
+        CredentialError::Endpoint { variable, .. } => {
+            return format!("{error}\nhint: `export {variable}=VALUE`");
+        }
+        // These say themselves what to mend.
+        CredentialError::Command { .. } | CredentialError::Header { .. } => {
+            return error.to_string();
+        }
+        CredentialError::Unresolved { .. } => None,
     };
-    format!("{error}{hint}")
+    match variable {
+        Some(variable) => format!(
+            "{error}\nhint: set the environment variable `{variable}` (`export {variable}=KEY`), or give `--api-key KEY`"
+        ),
+        None => format!(
+            "{error}\nhint: add an \"apiKey\" to the provider in models.json, or give `--api-key KEY`"
+        ),
+    }
 }
 
 impl Endpoint for AgentSession {

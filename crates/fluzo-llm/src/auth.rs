@@ -56,6 +56,44 @@ pub enum CredentialError {
         /// What is wrong, without the secret.
         reason: String,
     },
+    /// A command that should give a key or a header gave none. What it wrote is not shown.
+    #[error("Failed to resolve {subject} from shell command: {command}")]
+    Command {
+        /// What it was to give: a key or a header of a provider.
+        subject: String,
+        /// The command as it is configured.
+        command: String,
+    },
+    /// The value of a header cannot be resolved.
+    #[error("Failed to resolve provider \"{provider}\" header \"{header}\": {reason}")]
+    Header {
+        /// The provider.
+        provider: String,
+        /// The name of the header.
+        header: String,
+        /// What is wrong, without the value.
+        reason: String,
+    },
+    /// A stored sign-in cannot be used. It is still stored.
+    #[error("the sign-in to `{provider}` cannot be used: {reason}")]
+    SignIn {
+        /// The provider.
+        provider: String,
+        /// What is wrong, without the tokens.
+        reason: String,
+        /// The environment variable with a key to use instead, when there is one.
+        variable: Option<String>,
+    },
+    /// The address of the provider has places that cannot be filled.
+    #[error("the address of `{provider}` is not complete: {reason}")]
+    Endpoint {
+        /// The provider.
+        provider: String,
+        /// The environment variable that it lacks.
+        variable: String,
+        /// What is wrong with the variable.
+        reason: String,
+    },
 }
 
 /// Finds what authorises a request. Asked before every request, since tokens

@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::Poll;
 
 use fluzo_agent::{BeforeToolCall, Hooks, ToolCallInfo};
-use fluzo_host::{
-    AgentSession, KeyRing, ModelRegistry, OpenedSession, SystemPrompt, system_prompt,
-};
+use fluzo_credentials::KeyRing;
+use fluzo_host::{AgentSession, ModelRegistry, OpenedSession, SystemPrompt, system_prompt};
 use fluzo_llm::{BoxFuture, Message, StopReason, ThinkingLevel};
 use fluzo_protocol::{Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
 use fluzo_session::{Header, JsonlStore};

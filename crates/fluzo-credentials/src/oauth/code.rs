@@ -222,7 +222,10 @@ mod tests {
             ("code=c1&state=other".to_owned(), other.clone()),
             ("code=c1".to_owned(), other.clone()),
             ("error=access_denied".to_owned(), other.clone()),
-            (format!("error=access_denied&state={state}"), Err(OAuthError::Denied)),
+            (
+                format!("error=access_denied&state={state}"),
+                Err(OAuthError::Denied),
+            ),
             (
                 format!("error=bad_scope&error_description=no%0Asuch&state={state}"),
                 Err(OAuthError::Refused("bad_scope no such".into())),
@@ -246,7 +249,11 @@ mod tests {
             ("two words".to_owned(), Err(OAuthError::NoCode)),
         ];
         for (text, expected) in rows {
-            assert_eq!(flow.code_of_pasted(&text), expected.map(Secret::new), "{text}");
+            assert_eq!(
+                flow.code_of_pasted(&text),
+                expected.map(Secret::new),
+                "{text}"
+            );
         }
     }
 

@@ -60,7 +60,10 @@ pub fn copilot_token(
     if body.token.is_empty() {
         return Err(OAuthError::Unusable("it has no token"));
     }
-    Ok((Secret::new(body.token), ends.saturating_mul(1000) - EARLY_MS))
+    Ok((
+        Secret::new(body.token),
+        ends.saturating_mul(1000) - EARLY_MS,
+    ))
 }
 
 /// The endpoint that a token of Copilot names in its field `proxy-ep`, else that of the
@@ -98,8 +101,16 @@ mod tests {
                 Some("https://api.individual.githubcopilot.com"),
             ),
             ("tid=1;proxy-ep=evil.example/x;a=b", None, None),
-            ("tid=1;proxy-ep=u@evil.example", Some("ghe.example"), Some("https://copilot-api.ghe.example")),
-            ("tid=1", Some("ghe.example"), Some("https://copilot-api.ghe.example")),
+            (
+                "tid=1;proxy-ep=u@evil.example",
+                Some("ghe.example"),
+                Some("https://copilot-api.ghe.example"),
+            ),
+            (
+                "tid=1",
+                Some("ghe.example"),
+                Some("https://copilot-api.ghe.example"),
+            ),
             ("tid=1", None, None),
         ];
         for (token, domain, expected) in rows {
@@ -111,7 +122,10 @@ mod tests {
     #[test]
     fn tokens_end_five_minutes_early_and_go_to_the_domain_of_the_enterprise() {
         let request = copilot_token_request(Some("ghe.example"), &Secret::new("gho"));
-        assert_eq!(request.url, "https://api.ghe.example/copilot_internal/v2/token");
+        assert_eq!(
+            request.url,
+            "https://api.ghe.example/copilot_internal/v2/token"
+        );
         let answer = |body: &str| {
             Ok(TokenAnswer {
                 status: 200,
@@ -121,7 +135,11 @@ mod tests {
         let (token, ends) =
             copilot_token(&request, answer(r#"{"token":"t;x=1","expires_at":1000}"#)).unwrap();
         assert_eq!((token.reveal(), ends), ("t;x=1", 1_000_000 - 300_000));
-        for body in [r#"{"token":"","expires_at":1}"#, r#"{"token":"t","expires_at":"x"}"#, "{}"] {
+        for body in [
+            r#"{"token":"","expires_at":1}"#,
+            r#"{"token":"t","expires_at":"x"}"#,
+            "{}",
+        ] {
             assert!(copilot_token(&request, answer(body)).is_err(), "{body}");
         }
     }

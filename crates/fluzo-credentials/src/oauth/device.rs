@@ -55,8 +55,16 @@ impl DeviceCode {
         let url = authority.device_url.as_ref();
         let url = url.ok_or(OAuthError::Address("deviceUrl"))?;
         let scope = authority.scopes.join(" ");
-        let request = form(url, [("client_id", authority.client_id.as_str()), ("scope", &scope)]);
-        let answer = abort.run_until_cancelled(http.exchange(request.clone())).await;
+        let request = form(
+            url,
+            [
+                ("client_id", authority.client_id.as_str()),
+                ("scope", &scope),
+            ],
+        );
+        let answer = abort
+            .run_until_cancelled(http.exchange(request.clone()))
+            .await;
         let body: Body = read(&request, answer.ok_or(OAuthError::Cancelled)?)?;
         check_address(&body.verification_uri, "verification_uri")?;
         let number = |value: &Option<Value>, unstated| {
@@ -104,7 +112,9 @@ pub async fn sign_in_with_device(
         }
         let waited = abort.run_until_cancelled(clock.sleep(interval)).await;
         waited.ok_or(OAuthError::Cancelled)?;
-        let answer = abort.run_until_cancelled(http.exchange(request.clone())).await;
+        let answer = abort
+            .run_until_cancelled(http.exchange(request.clone()))
+            .await;
         let answer = answer.ok_or(OAuthError::Cancelled)?;
         let body: Option<Value> = answer
             .as_ref()

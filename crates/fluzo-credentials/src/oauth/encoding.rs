@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// `name=value` pairs as a query or a form.
-pub(crate) fn encode<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub fn encode<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
     for (name, value) in pairs {
         if !text.is_empty() {
@@ -75,9 +75,17 @@ mod tests {
         let decoded = decode(&text);
         let decoded: Vec<_> = decoded.iter().map(|(n, v)| (&**n, &**v)).collect();
         assert_eq!(decoded, pairs);
-        let odd = [("a+b=%zz%4", ("a b", "%zz%4")), ("%", ("%", "")), ("x=%ff", ("x", "\u{fffd}"))];
+        let odd = [
+            ("a+b=%zz%4", ("a b", "%zz%4")),
+            ("%", ("%", "")),
+            ("x=%ff", ("x", "\u{fffd}")),
+        ];
         for (text, (name, value)) in odd {
-            assert_eq!(decode(text), [(name.to_owned(), value.to_owned())], "{text}");
+            assert_eq!(
+                decode(text),
+                [(name.to_owned(), value.to_owned())],
+                "{text}"
+            );
         }
     }
 }

@@ -68,7 +68,12 @@ pub fn stored_token(
         ("tokenUrl", authority.token_url.as_str()),
     ];
     let expires = reply.expires_ms(now_ms);
-    Ok(StoredToken::new(reply.access.clone(), refresh, expires, &extras))
+    Ok(StoredToken::new(
+        reply.access.clone(),
+        refresh,
+        expires,
+        &extras,
+    ))
 }
 
 pub(crate) fn form<'a>(
@@ -100,7 +105,11 @@ pub(crate) fn read_tokens(
             .refresh_token
             .filter(|token| !token.is_empty())
             .map(Secret::new),
-        expires_in: body.expires_in.as_ref().and_then(seconds).unwrap_or(UNSTATED_SECONDS),
+        expires_in: body
+            .expires_in
+            .as_ref()
+            .and_then(seconds)
+            .unwrap_or(UNSTATED_SECONDS),
     })
 }
 
@@ -165,9 +174,14 @@ fn shown(request: &TokenRequest, text: &str) -> String {
     let public = ["grant_type", "scope"];
     let fields = request.form.iter().flatten();
     let fields = fields.filter(|(name, _)| !public.contains(&name.as_str()));
-    let sent = fields.chain(&request.headers).map(|(_, value)| value.reveal());
+    let sent = fields
+        .chain(&request.headers)
+        .map(|(_, value)| value.reveal());
     let mut text = text.to_owned();
-    for value in sent.flat_map(str::split_whitespace).filter(|part| part.len() > 6) {
+    for value in sent
+        .flat_map(str::split_whitespace)
+        .filter(|part| part.len() > 6)
+    {
         text = text.replace(value, "…");
     }
     one_line(&text)
@@ -197,15 +211,27 @@ mod tests {
     }
 
     fn request() -> TokenRequest {
-        refresh_request("https://a.example/t", "my-client", &Secret::new("rt-planted"))
+        refresh_request(
+            "https://a.example/t",
+            "my-client",
+            &Secret::new("rt-planted"),
+        )
     }
 
     #[test]
     fn tokens_are_read_in_the_forms_that_servers_use() {
         let rows = [
-            (r#"{"access_token":"a","refresh_token":"r","expires_in":60}"#, Some("r"), 60),
+            (
+                r#"{"access_token":"a","refresh_token":"r","expires_in":60}"#,
+                Some("r"),
+                60,
+            ),
             (r#"{"access_token":"a","expires_in":"60"}"#, None, 60),
-            (r#"{"access_token":"a","refresh_token":"","expires_in":60.0}"#, None, 60),
+            (
+                r#"{"access_token":"a","refresh_token":"","expires_in":60.0}"#,
+                None,
+                60,
+            ),
             (r#"{"access_token":"a","refresh_token":null}"#, None, 3600),
         ];
         for (body, refresh, expires_in) in rows {
@@ -213,7 +239,10 @@ mod tests {
             assert_eq!(reply.access.reveal(), "a");
             assert_eq!(reply.refresh.as_ref().map(Secret::reveal), refresh);
             assert_eq!(reply.expires_in, expires_in);
-            assert_eq!(reply.expires_ms(1_000_000), 1_000_000 + expires_in * 1000 - 300_000);
+            assert_eq!(
+                reply.expires_ms(1_000_000),
+                1_000_000 + expires_in * 1000 - 300_000
+            );
         }
     }
 
@@ -221,25 +250,42 @@ mod tests {
     fn every_failure_has_its_kind_and_shows_nothing_that_was_sent() {
         type Is = fn(&OAuthError) -> bool;
         let rows: [(u16, &str, Is); 11] = [
-            (400, r#"{"error":"invalid_grant","error_description":"rt-planted was used"}"#, |e| {
-                matches!(e, OAuthError::Invalid(_))
+            (
+                400,
+                r#"{"error":"invalid_grant","error_description":"rt-planted was used"}"#,
+                |e| matches!(e, OAuthError::Invalid(_)),
+            ),
+            (400, r#"{"error":"invalid_client"}"#, |e| {
+                matches!(e, OAuthError::Refused(_))
             }),
-            (400, r#"{"error":"invalid_client"}"#, |e| matches!(e, OAuthError::Refused(_))),
-            (200, r#"{"error":"access_denied"}"#, |e| *e == OAuthError::Denied),
-            (400, r#"{"error":"expired_token"}"#, |e| *e == OAuthError::TimedOut),
-            (500, r#"{"error":"rt-planted\u001b[31m"}"#, |e| matches!(e, OAuthError::Failed(_))),
-            (503, "<html>rt-planted</html>", |e| matches!(e, OAuthError::Failed(_))),
+            (200, r#"{"error":"access_denied"}"#, |e| {
+                *e == OAuthError::Denied
+            }),
+            (400, r#"{"error":"expired_token"}"#, |e| {
+                *e == OAuthError::TimedOut
+            }),
+            (500, r#"{"error":"rt-planted\u001b[31m"}"#, |e| {
+                matches!(e, OAuthError::Failed(_))
+            }),
+            (503, "<html>rt-planted</html>", |e| {
+                matches!(e, OAuthError::Failed(_))
+            }),
             (429, "", |e| matches!(e, OAuthError::Failed(_))),
             (401, "{}", |e| matches!(e, OAuthError::Invalid(_))),
             (302, "", |e| matches!(e, OAuthError::Refused(_))),
-            (200, r#"{"access_token":{"rt-planted":1}}"#, |e| matches!(e, OAuthError::Unusable(_))),
+            (200, r#"{"access_token":{"rt-planted":1}}"#, |e| {
+                matches!(e, OAuthError::Unusable(_))
+            }),
             (200, "rt-planted", |e| matches!(e, OAuthError::Unusable(_))),
         ];
         for (status, body, is) in rows {
             let error = read_tokens(&request(), answer(status, body)).unwrap_err();
             let text = format!("{error} {error:?}");
             assert!(is(&error), "{text}");
-            assert!(!text.contains("planted") && !text.contains('\u{1b}'), "{text}");
+            assert!(
+                !text.contains("planted") && !text.contains('\u{1b}'),
+                "{text}"
+            );
         }
         let lost = read_tokens(&request(), Err(PostError("cut off".into()))).unwrap_err();
         assert_eq!(lost, OAuthError::NoAnswer("cut off".into()));
