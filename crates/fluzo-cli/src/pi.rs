@@ -187,6 +187,7 @@ fn build(
         thinking,
         tools: &tools,
         variables: Vec::new(),
+        forms: Arc::default(),
         hooks: Arc::new(NoHooks),
     };
     let toolbox = wiring::toolbox(&plan)?;

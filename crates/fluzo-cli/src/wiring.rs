@@ -22,6 +22,7 @@ use fluzo_policy::AllowAll;
 use fluzo_providers::{HttpClient, LimitPolicy, Limits};
 use fluzo_runtime::clock::TokioTime;
 use fluzo_runtime::compose::{Layers, compose};
+use fluzo_runtime::forms::FormMemory;
 use fluzo_runtime::journal::SessionJournal;
 use fluzo_runtime::model::{Dialects, ProviderModel};
 use fluzo_runtime::retry::RetryPolicy;
@@ -44,6 +45,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) tools: &'a [String],
     /// Variables that commands get besides the inherited ones.
     pub(crate) variables: Vec<(OsString, OsString)>,
+    /// Forms that servers are known to demand; one value for the process.
+    pub(crate) forms: Arc<FormMemory>,
     /// Hooks of the runs.
     pub(crate) hooks: Arc<dyn Hooks>,
 }
@@ -62,7 +65,11 @@ pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> 
     let gate = Gate::new(Arc::new(AllowAll));
     let dialects = Arc::new(HttpDialects::new(plan.settings));
     let base = Effects {
-        model: Arc::new(ProviderModel::new(dialects, Arc::clone(&credentials))),
+        model: Arc::new(ProviderModel::new(
+            dialects,
+            Arc::clone(&credentials),
+            Arc::clone(&plan.forms),
+        )),
         tools: Arc::new(DirectTools::new(gate.clone())),
         human: Arc::new(NobodyToAsk),
         time: Arc::clone(&time),
@@ -81,6 +88,7 @@ pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> 
         tools: toolbox.tools,
         system_prompt: system_prompt.into(),
         retry: retry(plan.settings),
+        forms: plan.forms,
         queue_modes: (
             mode_name(plan.settings, key::STEERING_MODE),
             mode_name(plan.settings, key::FOLLOW_UP_MODE),
@@ -196,6 +204,7 @@ fn retry(settings: &Settings) -> RetryPolicy {
             .unwrap_or(default.max_retries),
         base_delay: ms(key::RETRY_BASE_DELAY_MS, default.base_delay),
         max_wait: ms(key::RETRY_MAX_WAIT_MS, default.max_wait),
+        ..default
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use fluzo_agent::{Agent, Listener, QueueSnapshot};
 use fluzo_llm::{AgentEvent, BoxFuture, Message, StateCell};
 use fluzo_protocol::{Event, EventSink};
-use fluzo_runtime::operation::{Attempts, OperationEvent, OperationListener};
+use fluzo_runtime::attempts::Attempts;
+use fluzo_runtime::operation::{OperationEvent, OperationListener};
 
 /// Shows events to all sinks, one after the other.
 pub(crate) struct Broadcast {
@@ -123,10 +124,19 @@ impl OperationListener for Broadcast {
                 success,
                 attempt,
                 final_error,
+                given_up,
             } => Event::AutoRetryEnd {
                 success,
                 attempt,
                 final_error,
+                given_up,
+            },
+            OperationEvent::FormSwitched {
+                switch,
+                error_message,
+            } => Event::FormSwitched {
+                switch,
+                error_message,
             },
         }))
     }

@@ -11,7 +11,9 @@ use fluzo_llm::{
 use fluzo_protocol::{
     Command, Endpoint, EventSink, Prompt, QueueBehavior, RunReport, Snapshot, Submitted,
 };
-use fluzo_runtime::operation::{Attempts, RunOperation};
+use fluzo_runtime::attempts::Attempts;
+use fluzo_runtime::forms::FormMemory;
+use fluzo_runtime::operation::RunOperation;
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_session::{Session, StoreError};
 use serde_json::{Value, json};
@@ -45,6 +47,8 @@ pub struct SessionParts {
     pub system_prompt: Arc<str>,
     /// When failed responses are tried again.
     pub retry: RetryPolicy,
+    /// Forms that servers are known to demand: the value that requests are made with.
+    pub forms: Arc<FormMemory>,
     /// Names of the queue modes, for the snapshot.
     pub queue_modes: (String, String),
     /// Processes that finished commands left running.
@@ -73,7 +77,7 @@ impl AgentSession {
     /// A session that is idle. Nothing is stored before the first prompt.
     pub fn new(mut parts: SessionParts) -> Self {
         let context = Arc::new(Mutex::new(std::mem::take(&mut parts.opened.messages)));
-        let attempts = Arc::new(Attempts::new(parts.retry));
+        let attempts = Arc::new(Attempts::new(parts.retry, Arc::clone(&parts.forms)));
         let broadcast = Arc::new(Broadcast::new(Arc::clone(&attempts), Arc::clone(&context)));
         broadcast.watch(&parts.agent);
         let broadcasting = parts.agent.subscribe(Arc::clone(&broadcast) as _);

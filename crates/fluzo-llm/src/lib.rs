@@ -10,6 +10,7 @@ pub mod content;
 pub mod convert;
 pub mod event;
 pub mod form;
+pub mod given_up;
 pub mod message;
 pub mod model;
 mod number;
@@ -27,6 +28,7 @@ pub use auth::{CredentialError, Credentials, RequestAuth, Secret};
 pub use content::{Content, ImageContent, TextContent, ThinkingContent, ToolCall};
 pub use event::AgentEvent;
 pub use form::FormSwitch;
+pub use given_up::GivenUp;
 pub use message::{
     AssistantMessage, Message, StopReason, ToolResultMessage, UserContent, UserMessage,
 };

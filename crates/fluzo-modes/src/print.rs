@@ -89,27 +89,46 @@ async fn attend(
     }
 }
 
-/// Passes on the waits before further attempts.
+/// Passes on what is tried after a failure, and that nothing more is.
 struct Waits(UnboundedSender<String>);
 
 impl EventSink for Waits {
     fn on_event<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, ()> {
-        if let Event::AutoRetryStart {
-            attempt,
-            max_attempts,
-            delay_ms,
-            error_message,
-        } = event
-        {
-            let seconds = delay_ms.div_ceil(1000);
-            let text = format!(
-                "{}; trying again in {seconds} s ({attempt} of {max_attempts})",
-                terminal_text(error_message)
-            );
+        if let Some(text) = told(event) {
             // Nobody listens any more when the mode has ended.
             let _ = self.0.send(text);
         }
         Box::pin(std::future::ready(()))
+    }
+}
+
+fn told(event: &Event) -> Option<String> {
+    match event {
+        Event::AutoRetryStart {
+            attempt,
+            max_attempts,
+            delay_ms,
+            error_message,
+        } => {
+            let seconds = delay_ms.div_ceil(1000);
+            Some(format!(
+                "{}; trying again in {seconds} s ({attempt} of {max_attempts})",
+                terminal_text(error_message)
+            ))
+        }
+        Event::AutoRetryEnd {
+            given_up: Some(given_up),
+            ..
+        } => Some(terminal_text(&given_up.to_string())),
+        Event::FormSwitched {
+            switch,
+            error_message,
+        } => Some(format!(
+            "{}; sending it again with {} (set this in the model's `compat` to send it so at once)",
+            terminal_text(error_message),
+            switch.setting()
+        )),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{AgentEvent, Extra, Message, StreamEvent, ToolOutput};
+use fluzo_llm::{AgentEvent, Extra, FormSwitch, GivenUp, Message, StreamEvent, ToolOutput};
 
 /// An event of a session: what the agent does, and what happens around it.
 #[derive(Debug, Clone)]
@@ -97,6 +97,15 @@ pub enum Event {
         attempt: u32,
         /// What went wrong at last.
         final_error: Option<String>,
+        /// What is told of a series whose last attempt failed as well.
+        given_up: Option<Box<GivenUp>>,
+    },
+    /// A form of the request was refused, and the request is made again at once in another.
+    FormSwitched {
+        /// The form that is sent from now on.
+        switch: FormSwitch,
+        /// What the server said of the refused one.
+        error_message: String,
     },
 }
 
@@ -170,6 +179,7 @@ impl Event {
             Self::QueueUpdate { .. } => "queue_update",
             Self::AutoRetryStart { .. } => "auto_retry_start",
             Self::AutoRetryEnd { .. } => "auto_retry_end",
+            Self::FormSwitched { .. } => "form_switched",
         }
     }
 }

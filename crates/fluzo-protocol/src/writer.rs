@@ -177,13 +177,23 @@ fn fields(event: &Event) -> Value {
             success,
             attempt,
             final_error,
+            given_up,
         } => {
             let mut fields = json!({ "success": success, "attempt": attempt });
             if let Some(error) = final_error {
                 fields["finalError"] = Value::from(error.as_str());
             }
+            if let Some(given_up) = given_up {
+                fields["givenUp"] = json!(given_up);
+            }
             fields
         }
+        Event::FormSwitched {
+            switch,
+            error_message,
+        } => json!({
+            "key": switch.key(), "setting": switch, "errorMessage": error_message
+        }),
         Event::AgentStart
         | Event::TurnStart
         | Event::MessageStart { .. }
@@ -327,8 +337,12 @@ mod tests {
                 r#"{"type":"auto_retry_start","attempt":1,"maxAttempts":3,"delayMs":50,"errorMessage":"e"}"#.into(),
             ),
             (
-                Event::AutoRetryEnd { success: false, attempt: 2, final_error: Some("e".into()) },
+                Event::AutoRetryEnd { success: false, attempt: 2, final_error: Some("e".into()), given_up: None },
                 r#"{"type":"auto_retry_end","success":false,"attempt":2,"finalError":"e"}"#.into(),
+            ),
+            (
+                Event::FormSwitched { switch: fluzo_llm::FormSwitch::MaxTokens, error_message: "e".into() },
+                r#"{"type":"form_switched","key":"maxTokensField","setting":"\"maxTokensField\": \"max_tokens\"","errorMessage":"e"}"#.into(),
             ),
         ];
         for (event, json) in rows {

@@ -4,9 +4,11 @@
 //! [`compose`](compose::compose) fixes the order of the wrappers around the base
 //! effects; nothing else puts effects together.
 
+pub mod attempts;
 pub mod clock;
 pub mod compose;
 pub mod drive;
+pub mod forms;
 pub mod journal;
 pub mod model;
 pub mod operation;

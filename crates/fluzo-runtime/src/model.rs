@@ -7,7 +7,9 @@ use fluzo_llm::{
     AbortSignal, BoxFuture, Credentials, EventStream, ModelRequest, Provider, StreamError,
     StreamErrorKind, StreamEvent,
 };
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
+
+use crate::forms::FormMemory;
 
 /// Finds the provider that speaks a dialect.
 pub trait Dialects: Send + Sync {
@@ -20,19 +22,55 @@ pub trait Dialects: Send + Sync {
 }
 
 /// Sends requests through the provider of the model's dialect, with a key that is
-/// looked up before every request.
+/// looked up before every request and in the forms that the server is known to demand.
 pub struct ProviderModel {
     dialects: Arc<dyn Dialects>,
     credentials: Arc<dyn Credentials>,
+    forms: Arc<FormMemory>,
 }
 
 impl ProviderModel {
-    /// Requests through `dialects`, authorised by `credentials`.
-    pub fn new(dialects: Arc<dyn Dialects>, credentials: Arc<dyn Credentials>) -> Self {
+    /// Requests through `dialects`, authorised by `credentials`, in the forms of `forms`.
+    pub fn new(
+        dialects: Arc<dyn Dialects>,
+        credentials: Arc<dyn Credentials>,
+        forms: Arc<FormMemory>,
+    ) -> Self {
         Self {
             dialects,
             credentials,
+            forms,
         }
+    }
+
+    fn send(
+        &self,
+        provider: &dyn Provider,
+        mut request: ModelRequest,
+        abort: AbortSignal,
+    ) -> EventStream {
+        let model = Arc::clone(&request.model);
+        let base_url = request.auth.base_url.as_deref();
+        let base_url = base_url.unwrap_or(&model.base_url);
+        let (switches, pending) = self.forms.of(&model, base_url);
+        request.options.forms = switches;
+        let events = provider.stream(request, abort);
+        if !pending && !self.forms.is_off() {
+            return events;
+        }
+        let forms = Arc::clone(&self.forms);
+        Box::pin(events.map(move |mut event| {
+            match &mut event {
+                StreamEvent::Done(_) => forms.confirm(&model),
+                StreamEvent::Failed(finish) => {
+                    if let Some(error) = &mut finish.error {
+                        forms.judge(&model, error);
+                    }
+                }
+                _ => {}
+            }
+            event
+        }))
     }
 }
 
@@ -50,7 +88,7 @@ impl ModelEffect for ProviderModel {
                 }
             }
             Ok(match self.dialects.provider(&request.model.api) {
-                Ok(provider) => provider.stream(request, abort),
+                Ok(provider) => self.send(&*provider, request, abort),
                 Err(text) => failed(StreamErrorKind::InvalidRequest, text),
             })
         })

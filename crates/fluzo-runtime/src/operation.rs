@@ -1,17 +1,16 @@
 //! The run operation: one run of the agent, entered again while a failed response
-//! may be tried again.
+//! may be tried again, or a refused request be made in another form.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fluzo_agent::{Agent, Listener, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect};
+use fluzo_agent::{Agent, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect};
 use fluzo_llm::{
-    AbortSignal, AgentEvent, AssistantMessage, BoxFuture, Message, StateCell, StreamError,
+    AbortSignal, AssistantMessage, BoxFuture, FormSwitch, GivenUp, Message, Model, StreamError,
 };
 use futures_util::future::{Either, select};
 
-use crate::retry::RetryPolicy;
+use crate::attempts::{Attempts, SuccessWatch};
 
 /// What happens around runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +34,15 @@ pub enum OperationEvent {
         attempt: u32,
         /// What went wrong at last.
         final_error: Option<String>,
+        /// What is told of a series whose last attempt failed as well.
+        given_up: Option<Box<GivenUp>>,
+    },
+    /// A form of the request was refused, and the request is made again at once in another.
+    FormSwitched {
+        /// The form that is sent from now on.
+        switch: FormSwitch,
+        /// What the server said of the refused one.
+        error_message: String,
     },
 }
 
@@ -52,13 +60,6 @@ pub struct RunOperation {
     attempts: Arc<Attempts>,
     active: Mutex<Option<Active>>,
     _success: fluzo_agent::Subscription,
-}
-
-/// How many further attempts the current operation has made, and how many it may.
-#[derive(Debug)]
-pub struct Attempts {
-    policy: RetryPolicy,
-    made: AtomicU32,
 }
 
 impl RunOperation {
@@ -101,7 +102,8 @@ impl RunOperation {
             let mut outcome = run.await;
             added.append(&mut outcome.messages);
             outcome.messages.clone_from(&added);
-            if !self.tries_again(&outcome.end, &active.abort).await {
+            let model = Arc::clone(&next.context.model);
+            if !self.tries_again(&outcome.end, &model, &active.abort).await {
                 return Ok(outcome);
             }
             next.prompt.clear();
@@ -137,23 +139,28 @@ impl RunOperation {
         self.active().as_ref().is_some_and(|active| active.waiting)
     }
 
-    /// Waits for the next attempt, if there is to be one after a run that ended so.
-    async fn tries_again(&self, end: &RunEnd, abort: &AbortSignal) -> bool {
-        let (attempt, error) = match end {
-            RunEnd::Failed(error) => (self.attempts.get() + 1, error),
-            RunEnd::Aborted => return self.give_up("Retry cancelled".to_owned()).await,
-            RunEnd::Halted(halt) => return self.give_up(halt.to_string()).await,
+    /// Waits for the next attempt, if there is to be one after a run for `model` that ended so.
+    async fn tries_again(&self, end: &RunEnd, model: &Model, abort: &AbortSignal) -> bool {
+        let error = match end {
+            RunEnd::Failed(error) => error,
+            RunEnd::Aborted => return self.give_up("Retry cancelled".to_owned(), None).await,
+            RunEnd::Halted(halt) => return self.give_up(halt.to_string(), None).await,
             RunEnd::Completed | RunEnd::Stopped => return false,
         };
-        let delay = self.attempts.policy.delay(attempt, error);
+        if !abort.is_cancelled() && self.switches_form(model, error).await {
+            return true;
+        }
+        let delay = self.attempts.delay(error);
         let Some(delay) = delay.filter(|_| !abort.is_cancelled()) else {
-            return self.give_up(error.message.clone()).await;
+            let given_up = self.given_up(model, error);
+            return self.give_up(error.message.clone(), Some(given_up)).await;
         };
+        let attempt = self.attempts.get() + 1;
         self.attempts.set(attempt);
         self.listener
             .on_operation(OperationEvent::RetryStart {
                 attempt,
-                max_attempts: self.attempts.policy.max_retries,
+                max_attempts: self.attempts.most(),
                 delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
                 error_message: error.message.clone(),
             })
@@ -161,7 +168,31 @@ impl RunOperation {
         if self.wait(delay, abort).await {
             return true;
         }
-        self.give_up("Retry cancelled".to_owned()).await
+        self.give_up("Retry cancelled".to_owned(), None).await
+    }
+
+    /// Whether the request is to be made again at once, in another form.
+    async fn switches_form(&self, model: &Model, error: &StreamError) -> bool {
+        let Some(switch) = self.attempts.switch(model, error) else {
+            return false;
+        };
+        let event = OperationEvent::FormSwitched {
+            switch,
+            error_message: error.message.clone(),
+        };
+        self.listener.on_operation(event).await;
+        true
+    }
+
+    fn given_up(&self, model: &Model, error: &StreamError) -> Box<GivenUp> {
+        let wait = error.retry_after_ms.and_then(|ms| i64::try_from(ms).ok());
+        Box::new(GivenUp {
+            provider: model.provider.clone(),
+            model: model.id.clone(),
+            requests: self.attempts.get().saturating_add(1),
+            last_error: error.message.clone(),
+            next_at_ms: wait.and_then(|ms| self.time.now_ms().checked_add(ms)),
+        })
     }
 
     /// False when it was cancelled.
@@ -177,13 +208,14 @@ impl RunOperation {
     }
 
     /// Ends a series of attempts, if one had begun. Always false: there is no further one.
-    async fn give_up(&self, error: String) -> bool {
+    async fn give_up(&self, error: String, given_up: Option<Box<GivenUp>>) -> bool {
         let attempt = self.attempts.reset();
         if attempt > 0 {
             let event = OperationEvent::RetryEnd {
                 success: false,
                 attempt,
                 final_error: Some(error),
+                given_up,
             };
             self.listener.on_operation(event).await;
         }
@@ -238,60 +270,5 @@ impl<'a> ActiveGuard<'a> {
 impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
         *self.operation.active() = None;
-    }
-}
-
-impl Attempts {
-    /// None made yet, under `policy`.
-    pub fn new(policy: RetryPolicy) -> Self {
-        Self {
-            policy,
-            made: AtomicU32::new(0),
-        }
-    }
-
-    /// Whether a run that is about to end with `error` will be entered again.
-    pub fn will_retry(&self, error: &StreamError) -> bool {
-        self.policy.delay(self.get() + 1, error).is_some()
-    }
-
-    fn get(&self) -> u32 {
-        self.made.load(Ordering::SeqCst)
-    }
-
-    fn set(&self, attempt: u32) {
-        self.made.store(attempt, Ordering::SeqCst);
-    }
-
-    fn reset(&self) -> u32 {
-        self.made.swap(0, Ordering::SeqCst)
-    }
-}
-
-/// Reports success as soon as a good response is complete, before its turn ends.
-struct SuccessWatch {
-    attempts: Arc<Attempts>,
-    listener: Arc<dyn OperationListener>,
-}
-
-impl Listener for SuccessWatch {
-    fn on_event<'a>(&'a self, event: &'a AgentEvent, _state: &'a StateCell) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let AgentEvent::MessageEnd { message } = event else {
-                return;
-            };
-            if message.as_assistant().is_none_or(AssistantMessage::failed) {
-                return;
-            }
-            let attempt = self.attempts.reset();
-            if attempt > 0 {
-                let event = OperationEvent::RetryEnd {
-                    success: true,
-                    attempt,
-                    final_error: None,
-                };
-                self.listener.on_operation(event).await;
-            }
-        })
     }
 }

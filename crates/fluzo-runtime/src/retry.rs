@@ -15,6 +15,9 @@ pub struct RetryPolicy {
     pub base_delay: Duration,
     /// A server that asks for a longer wait than this is not waited for.
     pub max_wait: Duration,
+    /// Whether to try again when a server limits requests or has no room, not only when it
+    /// failed.
+    pub limited_too: bool,
 }
 
 impl Default for RetryPolicy {
@@ -24,6 +27,7 @@ impl Default for RetryPolicy {
             max_retries: 3,
             base_delay: Duration::from_millis(2000),
             max_wait: Duration::from_mins(10),
+            limited_too: true,
         }
     }
 }
@@ -32,7 +36,7 @@ impl RetryPolicy {
     /// The wait before attempt number `attempt` (from 1) after `error`; `None` when
     /// it is not tried again. A wait that the server asked for is obeyed.
     pub fn delay(&self, attempt: u32, error: &StreamError) -> Option<Duration> {
-        if !self.enabled || attempt > self.max_retries || !is_transient(error.kind) {
+        if !self.enabled || attempt > self.max_retries || !self.may_pass(error.kind) {
             return None;
         }
         let own = self
@@ -41,11 +45,15 @@ impl RetryPolicy {
         let asked = Duration::from_millis(error.retry_after_ms.unwrap_or(0));
         (asked <= self.max_wait).then(|| own.max(asked))
     }
-}
 
-fn is_transient(kind: StreamErrorKind) -> bool {
-    use StreamErrorKind::{Connect, Incomplete, RateLimit, Timeout, Transient};
-    matches!(kind, Connect | Incomplete | RateLimit | Timeout | Transient)
+    fn may_pass(&self, kind: StreamErrorKind) -> bool {
+        use StreamErrorKind::{Capacity, Connect, Incomplete, RateLimit, Timeout, Transient};
+        match kind {
+            Connect | Incomplete | Timeout | Transient => true,
+            Capacity | RateLimit => self.limited_too,
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -66,7 +74,13 @@ mod tests {
             enabled: false,
             ..policy
         };
-        use StreamErrorKind::{InvalidRequest, Quota, RateLimit, Transient};
+        let strict = RetryPolicy {
+            limited_too: false,
+            ..policy
+        };
+        use StreamErrorKind::{
+            Capacity, FormRefused, InvalidRequest, Quota, RateLimit, Redirect, Transient,
+        };
         let rows = [
             (policy, 1, error(Transient, None), Some(2_000)),
             (policy, 3, error(Transient, None), Some(8_000)),
@@ -76,6 +90,12 @@ mod tests {
             (policy, 1, error(RateLimit, Some(1_382_400_000)), None),
             (policy, 1, error(Quota, None), None),
             (policy, 1, error(InvalidRequest, None), None),
+            (policy, 1, error(FormRefused, None), None),
+            (policy, 1, error(Redirect, None), None),
+            (policy, 1, error(Capacity, None), Some(2_000)),
+            (strict, 1, error(Capacity, None), None),
+            (strict, 1, error(RateLimit, Some(3_000)), None),
+            (strict, 1, error(Transient, None), Some(2_000)),
             (off, 1, error(Transient, None), None),
         ];
         for (policy, attempt, error, ms) in rows {

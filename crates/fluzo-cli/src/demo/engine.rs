@@ -212,6 +212,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         thinking: ThinkingLevel::Off,
         tools: &setup.spec.permissions.tools,
         variables: variables(setup),
+        forms: Arc::default(),
         hooks: Arc::clone(hooks) as _,
     };
     let toolbox = wiring::toolbox(&plan)?;

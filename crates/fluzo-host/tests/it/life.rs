@@ -141,6 +141,7 @@ impl Life {
             tools: tools(setup.tools),
             system_prompt: "system".into(),
             retry: setup.retry,
+            forms: Arc::default(),
             queue_modes: ("one-at-a-time".into(), "one-at-a-time".into()),
             background: Arc::new(Vec::new),
         });

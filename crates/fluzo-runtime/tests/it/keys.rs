@@ -56,7 +56,8 @@ impl Dialects for One {
 
 fn agent(provider: &Arc<ScriptedProvider>, credentials: impl Credentials + 'static) -> NativeAgent {
     let world = World::new([]);
-    let model = ProviderModel::new(Arc::new(One(Arc::clone(provider))), Arc::new(credentials));
+    let dialects = Arc::new(One(Arc::clone(provider)));
+    let model = ProviderModel::new(dialects, Arc::new(credentials), Arc::default());
     let effects = Effects {
         model: Arc::new(model),
         ..world.effects()

@@ -8,5 +8,6 @@
 
 mod drive;
 mod keys;
+mod operations;
 mod records;
 mod spans;
