@@ -8,7 +8,7 @@ use crate::reply::Completion;
 use crate::scenario::Endpoint;
 use crate::verdict::{Violation, ViolationKind};
 use crate::view::View;
-use crate::{chat, gemini, messages};
+use crate::{chat, gemini, messages, responses};
 
 /// Checks a request body as the strictest server of the endpoint's dialect would and lists every broken rule; empty means
 /// acceptable. [`Endpoint::Models`] has no body and no rules.
@@ -24,6 +24,7 @@ pub fn check_request(
         Endpoint::Chat => chat::check(body, model),
         Endpoint::Messages => messages::check(body, model),
         Endpoint::Gemini => gemini::check(body, model),
+        Endpoint::Responses => responses::check(body, model),
         Endpoint::Models => Vec::new(),
     }
 }
@@ -34,6 +35,7 @@ pub(crate) fn view(endpoint: Endpoint, body: &Value) -> View {
         Endpoint::Chat => chat::view(body),
         Endpoint::Messages => messages::view(body),
         Endpoint::Gemini => gemini::view(body),
+        Endpoint::Responses => responses::view(body),
         Endpoint::Models => View::default(),
     }
 }
@@ -44,6 +46,7 @@ pub(crate) fn payloads(completion: &Completion, asked: &Asked<'_>) -> Vec<String
         Endpoint::Chat | Endpoint::Models => chat::payloads(completion, asked),
         Endpoint::Messages => messages::payloads(completion, asked),
         Endpoint::Gemini => gemini::payloads(completion, asked),
+        Endpoint::Responses => responses::payloads(completion, asked),
     }
 }
 
@@ -53,6 +56,7 @@ pub(crate) fn object(completion: &Completion, asked: &Asked<'_>) -> Value {
         Endpoint::Chat | Endpoint::Models => chat::object(completion, asked),
         Endpoint::Messages => messages::object(completion, asked),
         Endpoint::Gemini => gemini::object(completion, asked),
+        Endpoint::Responses => responses::object(completion, asked),
     }
 }
 
@@ -65,7 +69,9 @@ pub(crate) fn error_body(
     request_id: &str,
 ) -> Value {
     match endpoint {
-        Endpoint::Chat | Endpoint::Models => chat::error_body(status, message, kind),
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Models => {
+            chat::error_body(status, message, kind)
+        }
         Endpoint::Messages => messages::error_body(status, message, request_id),
         Endpoint::Gemini => gemini::error_body(status, message),
     }
@@ -73,7 +79,7 @@ pub(crate) fn error_body(
 
 /// Whether the dialect names its stream events; the name is the payload's `type`.
 pub(crate) fn names_events(endpoint: Endpoint) -> bool {
-    matches!(endpoint, Endpoint::Messages)
+    matches!(endpoint, Endpoint::Messages | Endpoint::Responses)
 }
 
 /// The header that carries the id of a request.

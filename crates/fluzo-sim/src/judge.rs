@@ -386,6 +386,6 @@ fn refused(status: u16, kind: ViolationKind, what: impl Into<String>) -> Refused
 fn unknown_model_status(endpoint: Endpoint) -> u16 {
     match endpoint {
         Endpoint::Messages | Endpoint::Gemini => 404,
-        Endpoint::Chat | Endpoint::Models => 400,
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Models => 400,
     }
 }

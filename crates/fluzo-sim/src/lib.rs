@@ -106,6 +106,7 @@ mod messages;
 mod poisoned;
 mod render;
 mod reply;
+mod responses;
 mod route;
 mod scenario;
 mod seal;

@@ -39,6 +39,8 @@ pub(crate) enum Door {
     Anthropic,
     /// `x-goog-api-key`.
     Google,
+    /// A bearer token, or Azure's `api-key`.
+    Azure,
     /// A bearer token.
     Bearer,
 }
@@ -64,7 +66,7 @@ impl Target {
             Door::Bearer if version != Some("vertex-2023-10-16") => {
                 "anthropic_version: is not vertex-2023-10-16"
             }
-            Door::Anthropic | Door::Google | Door::Open if version.is_some() => {
+            Door::Anthropic | Door::Google | Door::Azure | Door::Open if version.is_some() => {
                 "anthropic_version: belongs into a header here"
             }
             _ => return None,
@@ -83,6 +85,8 @@ pub(crate) fn endpoint_of(path: &str) -> Endpoint {
         || path.starts_with("/v1beta/")
     {
         Endpoint::Gemini
+    } else if path.ends_with("/responses") {
+        Endpoint::Responses
     } else {
         Endpoint::Chat
     }
@@ -133,14 +137,40 @@ fn target(base_path: &str, path: &str, query: Option<&str>) -> Option<Target> {
             return asked_model("google", model, method, query, Door::Google);
         }
     }
+    if let Some(target) = azure(path, query) {
+        return Some(target);
+    }
     let fits = |allowed: &str| query.is_none_or(|query| query == allowed);
     match path.strip_prefix(base_path)? {
         "/chat/completions" if query.is_none() => Some(Target::plain(Endpoint::Chat, Door::Open)),
         "/messages" if fits("beta=true") => {
             Some(Target::plain(Endpoint::Messages, Door::Anthropic))
         }
+        "/responses" if query.is_none() => Some(Target::plain(Endpoint::Responses, Door::Bearer)),
         _ => None,
     }
+}
+
+/// What is asked of a resource of Azure OpenAI.
+fn azure(path: &str, query: Option<&str>) -> Option<Target> {
+    let version = |query: &str| {
+        query
+            .strip_prefix("api-version=")
+            .is_some_and(|version| !version.is_empty() && !version.contains('&'))
+    };
+    let path = path.strip_prefix("/openai/")?;
+    let path = match path.strip_prefix("deployments/") {
+        Some(rest) => rest.split_once('/').filter(|(name, _)| !name.is_empty())?.1,
+        None => path.strip_prefix("v1/").unwrap_or(path),
+    };
+    let endpoint = match path {
+        "chat/completions" => Endpoint::Chat,
+        "responses" => Endpoint::Responses,
+        _ => return None,
+    };
+    query
+        .is_none_or(version)
+        .then(|| Target::plain(endpoint, Door::Azure))
 }
 
 /// Publisher, model and method of `/v1/projects/P/locations/L/publishers/WHO/models/ID:METHOD`.
@@ -214,7 +244,8 @@ pub(crate) fn admit(door: Door, request: &Incoming) -> Result<(), Refused> {
             ViolationKind::MissingCredentials,
             "no `x-goog-api-key`",
         ),
+        Door::Azure if !has("api-key") && !bearer => no_key("neither `api-key` nor a bearer token"),
         Door::Bearer if !bearer => no_key("no bearer token"),
-        Door::Anthropic | Door::Google | Door::Bearer => Ok(()),
+        Door::Anthropic | Door::Google | Door::Azure | Door::Bearer => Ok(()),
     }
 }

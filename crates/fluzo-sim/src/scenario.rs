@@ -91,12 +91,15 @@ pub struct Step {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
-    /// `POST /v1/chat/completions`.
+    /// Chat Completions: `POST /v1/chat/completions`, and Azure's `POST /openai/v1/chat/completions` or
+    /// `/openai/deployments/NAME/chat/completions`, with or without `api-version`.
     #[default]
     Chat,
     /// Anthropic Messages: `POST /v1/messages`, and Vertex's
     /// `POST /v1/projects/P/locations/L/publishers/anthropic/models/ID:streamRawPredict` (or `:rawPredict`).
     Messages,
+    /// OpenAI Responses: `POST /v1/responses`, and Azure's `POST /openai/v1/responses` with or without `api-version`.
+    Responses,
     /// Google Gemini: `POST /v1beta/models/ID:streamGenerateContent?alt=sse` (or `:generateContent`), also below the base
     /// path, and Vertex's `POST /v1/projects/P/locations/L/publishers/google/models/ID:…`.
     Gemini,

@@ -17,6 +17,8 @@ pub(crate) enum Purpose {
     Call,
     /// The end of an answer.
     Answer,
+    /// A reasoning item.
+    Reasoning,
 }
 
 impl Purpose {
@@ -26,6 +28,7 @@ impl Purpose {
             Self::Redacted => "redacted",
             Self::Call => "call",
             Self::Answer => "answer",
+            Self::Reasoning => "reasoning",
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn error_body(status: u16, message: &str) -> Value {
         500 => "INTERNAL",
         503 => "UNAVAILABLE",
         504 => "DEADLINE_EXCEEDED",
-        401..500 => "FAILED_PRECONDITION",
+        _ if (400..500).contains(&status) => "FAILED_PRECONDITION",
         _ => "UNKNOWN",
     };
     json!({"error": {"code": status, "message": message, "status": name}})

@@ -13,4 +13,5 @@ mod lists;
 mod messages;
 mod poisoned;
 mod refusals;
+mod responses;
 mod scenario;
