@@ -21,6 +21,7 @@ mod flags;
 mod help;
 mod inputs;
 mod man;
+mod network;
 mod output;
 mod pi;
 mod reference;

@@ -41,6 +41,18 @@ pub(crate) const ENVIRONMENT: &[Row] = &[
     ("PI_CODING_AGENT_DIR", "folder instead of ~/.pi/agent"),
     ("PI_CODING_AGENT_SESSION_DIR", "folder for session files"),
     ("OPENAI_API_KEY", "key for the provider openai"),
+    (
+        "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
+        "proxy for https, http, both; also in small letters",
+    ),
+    (
+        "NO_PROXY",
+        "hosts reached without one: names, addresses, networks, *",
+    ),
+    (
+        "SSL_CERT_FILE, NODE_EXTRA_CA_CERTS",
+        "authorities (PEM) trusted besides the built-in ones",
+    ),
 ];
 
 /// All tables with their headings.

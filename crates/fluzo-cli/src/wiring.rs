@@ -19,7 +19,7 @@ use fluzo_exec::{
 use fluzo_host::{AgentSession, OpenedSession, SessionParts};
 use fluzo_llm::{Credentials, Model, Provider, ThinkingLevel};
 use fluzo_policy::AllowAll;
-use fluzo_providers::{HttpClient, LimitPolicy, Limits};
+use fluzo_providers::{HttpClient, LimitPolicy};
 use fluzo_runtime::clock::TokioTime;
 use fluzo_runtime::compose::{Layers, compose};
 use fluzo_runtime::forms::FormMemory;
@@ -29,6 +29,7 @@ use fluzo_runtime::retry::RetryPolicy;
 use fluzo_settings::{Settings, key};
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
+use crate::network;
 use crate::surroundings::{Surroundings, now_ms};
 
 /// What a session of the open profile is made from.
@@ -63,7 +64,10 @@ pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> 
     let session = Arc::clone(&plan.opened.session);
     let credentials: Arc<dyn Credentials> = Arc::new(plan.keys);
     let gate = Gate::new(Arc::new(AllowAll));
-    let dialects = Arc::new(HttpDialects::new(plan.settings));
+    let dialects = Arc::new(HttpDialects {
+        http: network::client(plan.surroundings, plan.settings),
+        limits: network::limits(plan.settings),
+    });
     let base = Effects {
         model: Arc::new(ProviderModel::new(
             dialects,
@@ -212,35 +216,6 @@ fn retry(settings: &Settings) -> RetryPolicy {
 struct HttpDialects {
     http: Arc<HttpClient>,
     limits: LimitPolicy,
-}
-
-impl HttpDialects {
-    fn new(settings: &Settings) -> Self {
-        let open = LimitPolicy::open();
-        let limits = LimitPolicy {
-            local: limits(settings, open.local),
-            remote: limits(settings, open.remote),
-        };
-        let user_agent = concat!("fluzo/", env!("CARGO_PKG_VERSION"));
-        Self {
-            http: Arc::new(HttpClient::new(user_agent)),
-            limits,
-        }
-    }
-}
-
-/// Limits that are set take the place of the defaults.
-fn limits(settings: &Settings, default: Limits) -> Limits {
-    let ms = |key: &str, default: Option<Duration>| {
-        settings.number(key).map(Duration::from_millis).or(default)
-    };
-    Limits {
-        connect: ms(key::CONNECT_TIMEOUT_MS, default.connect),
-        first_output: ms(key::FIRST_OUTPUT_TIMEOUT_MS, default.first_output),
-        idle: ms(key::IDLE_TIMEOUT_MS, default.idle),
-        total: ms(key::TOTAL_TIMEOUT_MS, default.total),
-        ..default
-    }
 }
 
 impl Dialects for HttpDialects {

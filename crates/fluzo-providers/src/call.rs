@@ -143,6 +143,7 @@ impl HttpClient {
                 headers: header_map(headers)?,
                 body,
                 connect: Some(limits.connect),
+                pinned: None,
             })
         });
         Box::pin(async move {

@@ -5,6 +5,7 @@
 //! exactly once: it never retries, never follows a redirect and never waits on its own account.
 
 mod adapt;
+mod address;
 mod assemble;
 mod call;
 pub mod classify;
@@ -19,12 +20,17 @@ mod indexed;
 pub mod limits;
 mod loose;
 mod provider;
+mod proxy;
 mod reader;
 mod redact;
+mod roots;
 pub mod sse;
 
+pub use address::AddressClass;
 pub use call::{CallLimits, Response};
 pub use dialect::{UnknownDialect, dialects, provider_for};
 pub use failure::Clock;
-pub use http::HttpClient;
+pub use http::{HttpClient, HttpConfig};
 pub use limits::{Limit, LimitPolicy, Limits};
+pub use proxy::ProxyConfig;
+pub use roots::{ExtraRoots, ReadRootFiles, RootFile};

@@ -2,11 +2,12 @@
 //!
 //! Every limit is a value handed in. One that fires names itself and its setting key.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use fluzo_llm::{StreamError, StreamErrorKind};
 use reqwest::Url;
+
+use crate::address::{AddressClass, literal};
 
 /// Limits of one request. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,29 +150,12 @@ pub fn is_local(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;
     };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    match host.parse::<IpAddr>() {
-        Ok(IpAddr::V4(ip)) => {
-            let shared = ip.octets()[0] == 100 && (64..128).contains(&ip.octets()[1]);
-            ip.is_loopback()
-                || ip.is_private()
-                || ip.is_link_local()
-                || ip.is_unspecified()
-                || shared
-        }
-        Ok(IpAddr::V6(ip)) => {
-            let first = ip.segments()[0];
-            ip.is_loopback()
-                || ip.is_unspecified()
-                || first & 0xfe00 == 0xfc00
-                || first & 0xffc0 == 0xfe80
-        }
-        Err(_) => {
-            let host = host.trim_end_matches('.');
-            let suffixes = [".localhost", ".local", ".internal", ".lan"];
-            !host.contains('.') || suffixes.iter().any(|suffix| host.ends_with(suffix))
-        }
+    if let Some(address) = literal(host) {
+        return AddressClass::of(address) != AddressClass::Public;
     }
+    let host = host.trim_end_matches('.');
+    let suffixes = [".localhost", ".local", ".internal", ".lan"];
+    !host.contains('.') || suffixes.iter().any(|suffix| host.ends_with(suffix))
 }
 
 #[cfg(test)]

@@ -71,6 +71,16 @@ pub mod key {
     pub const IDLE_TIMEOUT_MS: &str = "provider.idleTimeoutMs";
     /// Limit: whole request.
     pub const TOTAL_TIMEOUT_MS: &str = "provider.totalTimeoutMs";
+    /// Limit of discovery: connect.
+    pub const DISCOVERY_CONNECT_TIMEOUT_MS: &str = "discovery.connectTimeoutMs";
+    /// Limit of discovery: whole request.
+    pub const DISCOVERY_TOTAL_TIMEOUT_MS: &str = "discovery.totalTimeoutMs";
+    /// Limit of a sign-in: connect.
+    pub const SIGN_IN_CONNECT_TIMEOUT_MS: &str = "signIn.connectTimeoutMs";
+    /// Limit of a sign-in: whole request.
+    pub const SIGN_IN_TOTAL_TIMEOUT_MS: &str = "signIn.totalTimeoutMs";
+    /// Files of certificate authorities.
+    pub const CA_FILES: &str = "caFiles";
 }
 
 const LEVELS: &[&str] = &["off", "minimal", "low", "medium", "high", "xhigh"];
@@ -205,6 +215,36 @@ pub const OPEN: &[SettingDef] = &[
         TIMEOUT,
         "null",
         "Limit for a whole request.",
+    ),
+    def(
+        key::DISCOVERY_CONNECT_TIMEOUT_MS,
+        TIMEOUT,
+        "5000",
+        "Limit for connecting to a server whose models are listed.",
+    ),
+    def(
+        key::DISCOVERY_TOTAL_TIMEOUT_MS,
+        TIMEOUT,
+        "10000",
+        "Limit for a whole list of models.",
+    ),
+    def(
+        key::SIGN_IN_CONNECT_TIMEOUT_MS,
+        TIMEOUT,
+        "10000",
+        "Limit for connecting to a server that signs in or renews a sign-in.",
+    ),
+    def(
+        key::SIGN_IN_TOTAL_TIMEOUT_MS,
+        TIMEOUT,
+        "30000",
+        "Limit for a whole request to such a server.",
+    ),
+    def(
+        key::CA_FILES,
+        SettingKind::Text,
+        "null",
+        "Files of certificate authorities (PEM) that are trusted besides the built-in ones, separated by `:`.",
     ),
 ];
 

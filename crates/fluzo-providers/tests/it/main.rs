@@ -6,10 +6,12 @@
     clippy::disallowed_methods
 )]
 
+mod authority;
 mod calls;
 mod connection;
 mod content;
 mod faults;
+mod network;
 mod raw;
 mod secrets;
 mod support;

@@ -27,13 +27,13 @@ pub fn simulator(steps: impl IntoIterator<Item = Reply>) -> Simulator {
 
 pub fn provider() -> Arc<dyn Provider> {
     let http = Arc::new(HttpClient::new("fluzo-test"));
-    provider_for(
-        "openai-completions",
-        http,
-        LimitPolicy::open(),
-        Arc::new(|| 0),
-    )
-    .unwrap()
+    over(http)
+}
+
+/// A provider that sends over `http`.
+pub fn over(http: Arc<HttpClient>) -> Arc<dyn Provider> {
+    let limits = LimitPolicy::open();
+    provider_for("openai-completions", http, limits, Arc::new(|| 0)).unwrap()
 }
 
 pub fn limited(limits: Limits) -> Arc<dyn Provider> {
