@@ -72,6 +72,8 @@ const AUTHENTICATION: &[&str] = &[
     "invalid_api_key",
     "incorrect api key",
     "api key not valid",
+    "api key expired",
+    "api_key_invalid",
     "authentication_error",
 ];
 
@@ -315,6 +317,11 @@ mod tests {
             (
                 Some(400),
                 "API key not valid. Please pass a valid API key.",
+                Authentication,
+            ),
+            (
+                Some(400),
+                "API key expired. Please renew the API key.\nAPI_KEY_INVALID",
                 Authentication,
             ),
         ]);

@@ -8,6 +8,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::classify::classify;
+use crate::details;
 use crate::redact::Redactor;
 
 /// The most that is read of the body of a refused request, in bytes.
@@ -55,7 +56,7 @@ impl Context {
             true => format!("{status} status code (no body)"),
             false => format!("{status} {}", report.message),
         };
-        let kind = classify(Some(status), &format!("{message}\n{}", report.codes));
+        let kind = report.kind(Some(status), &message);
         let wait = self.retry_after_header(headers).or(report.retry_after_ms);
         let id = request_id(headers);
         let facts = self.clean(facts(kind, status, id.as_deref(), wait));
@@ -76,9 +77,9 @@ impl Context {
         let message = if report.message.is_empty() {
             "(no status code or body)".into()
         } else {
-            report.message
+            report.message.clone()
         };
-        let kind = classify(report.status, &format!("{message}\n{}", report.codes));
+        let kind = report.kind(report.status, &message);
         StreamError {
             kind,
             message: self.clean(message),
@@ -242,9 +243,19 @@ struct Report {
     codes: String,
     status: Option<u16>,
     retry_after_ms: Option<u64>,
+    /// What a used-up allowance is, when the server names its limit.
+    allowance: Option<StreamErrorKind>,
 }
 
 impl Report {
+    fn kind(&self, status: Option<u16>, message: &str) -> StreamErrorKind {
+        use StreamErrorKind::{Quota, RateLimit};
+        match classify(status, &format!("{message}\n{}", self.codes)) {
+            kind @ (Quota | RateLimit) => self.allowance.unwrap_or(kind),
+            kind => kind,
+        }
+    }
+
     fn plain(text: &str) -> Self {
         Self {
             message: head(text.trim()),
@@ -282,7 +293,8 @@ impl Report {
         }
         let codes = ["code", "type", "status"]
             .iter()
-            .filter_map(|field| error.get(*field)?.as_str());
+            .filter_map(|field| error.get(*field)?.as_str())
+            .chain(details::reason(error));
         let number = |field: &str| {
             error
                 .get(field)?
@@ -297,6 +309,7 @@ impl Report {
             codes: head(&codes.collect::<Vec<_>>().join("\n")),
             status,
             retry_after_ms: retry_after(error),
+            allowance: details::allowance(error),
         }
     }
 }
@@ -325,7 +338,8 @@ fn retry_after(object: &Value) -> Option<u64> {
             Value::String(text) => positive(text),
             _ => None,
         });
-    seconds.map(to_ms)
+    let delay = || details::retry_delay(object).filter(|s| s.is_finite() && *s >= 0.0);
+    seconds.or_else(delay).map(to_ms)
 }
 
 fn positive(text: &str) -> Option<f64> {
@@ -470,6 +484,26 @@ mod tests {
     }
 
     #[test]
+    fn a_named_limit_decides_between_quota_and_rate_limit() {
+        let exceeded =
+            "You exceeded your current quota, please check your plan and billing details.";
+        let rows = [
+            (429, "RequestsPerDayPerModel", StreamErrorKind::Quota),
+            (429, "RequestsPerMinutePerModel", StreamErrorKind::RateLimit),
+            (503, "RequestsPerMinutePerModel", StreamErrorKind::RateLimit),
+        ];
+        for (status, id, kind) in rows {
+            let error = json!({"code": status, "message": exceeded, "status": "RESOURCE_EXHAUSTED", "details": [
+                {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": id}]},
+            ]});
+            assert_eq!(context().in_stream(&error).kind, kind, "{id}");
+            let body = json!([{"error": error}]).to_string();
+            let error = context().http(status, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(error.kind, kind, "{id}");
+        }
+    }
+
+    #[test]
     fn errors_inside_a_stream() {
         let rows = [
             (
@@ -541,6 +575,11 @@ mod tests {
             (&[("retry-after", "soon")], "", None),
             (&[], r#"{"error":{"retry_after_seconds":3}}"#, Some(3000)),
             (&[], r#"{"retry_after_seconds":0.5,"error":{}}"#, Some(500)),
+            (
+                &[],
+                r#"[{"error":{"code":429,"message":"x","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"29.5s"}]}}]"#,
+                Some(29_500),
+            ),
             (&[], r#"{"error":{"message":"x"}}"#, None),
         ];
         for (given, body, expected) in rows {

@@ -10,6 +10,7 @@ mod assemble;
 mod call;
 pub mod classify;
 pub mod completions;
+mod details;
 mod dialect;
 mod drive;
 mod failure;
