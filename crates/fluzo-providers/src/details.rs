@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn the_name_of_a_limit_tells_how_long_it_lasts() {
-        let rows: [(&[(&str, &str)], Option<StreamErrorKind>); 6] = [
+        type Limits = &'static [(&'static str, &'static str)];
+        let rows: [(Limits, Option<StreamErrorKind>); 6] = [
             (
                 &[("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "10")],
                 Some(RateLimit),
