@@ -5,11 +5,16 @@ use std::sync::Arc;
 use fluzo_llm::Provider;
 
 use crate::completions;
+use crate::gemini::{self, Gemini};
 use crate::provider::{Dialect, HttpProvider};
 use crate::{Clock, HttpClient, LimitPolicy};
 
 /// The dialects that are spoken. One that is added here is spoken everywhere.
-pub(crate) const SPOKEN: &[(&str, &dyn Dialect)] = &[(completions::API, &completions::Completions)];
+pub(crate) const SPOKEN: &[(&str, &dyn Dialect)] = &[
+    (completions::API, &completions::Completions),
+    (gemini::API, &Gemini::Api),
+    (gemini::VERTEX_API, &Gemini::Vertex),
+];
 
 /// Dialects that are left out on purpose, and what to use instead.
 const EXCEPTIONS: &[(&str, &str)] = &[

@@ -16,6 +16,7 @@ mod drive;
 mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod gemini;
 mod http;
 mod indexed;
 pub mod limits;
