@@ -54,8 +54,8 @@ pub(crate) struct HttpProvider {
 }
 
 impl HttpProvider {
-    /// A provider that sends over `http` within `limits`. `clock` is asked only when a server
-    /// names a date until which to wait and not its own time.
+    /// A provider that sends over `http` within `limits`. `clock` is asked when a server names
+    /// a date until which to wait and not its own time, and by dialects that make ids of calls.
     pub(crate) fn new(
         dialect: &'static dyn Dialect,
         http: Arc<HttpClient>,

@@ -12,6 +12,17 @@ use crate::adapt::{Answer, AnswerPart, Ids, Piece, ToolReply, Turn, adapt, plain
 const SEE_IMAGE: &str = "(see attached image)";
 const TOOL_IMAGES: &str = "Tool result image:";
 
+const IMAGE_OMITTED: &str = "(image omitted: model does not support images of this type)";
+
+/// The types of images that the server reads.
+const IMAGE_TYPES: [&str; 5] = [
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/heic",
+    "image/heif",
+];
+
 /// What the user is taken to have said when a conversation begins with an answer: the server
 /// wants a call to follow a user's content.
 const BEGINNING: &str = "(the conversation begins here)";
@@ -103,14 +114,22 @@ impl<'a> Part<'a> {
     }
 
     fn of(piece: Piece<'a>) -> Self {
-        match piece {
+        match taken(piece) {
             Piece::Text(text) => Self::text(text),
             Piece::Image(image) => Self::image(image),
         }
     }
 }
 
-/// The contents of a request to `model`: user and model by turns, the user first.
+/// Who speaks in a content.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    User,
+    Model,
+    Tools,
+}
+
+/// The contents of a request to `model`, the user's first.
 pub(crate) fn contents<'a>(model: &Model, transcript: &'a Transcript) -> Vec<WireContent<'a>> {
     let ids = Ids {
         form: |id| plain_id(id, ID_LIMIT),
@@ -120,13 +139,14 @@ pub(crate) fn contents<'a>(model: &Model, transcript: &'a Transcript) -> Vec<Wir
     let mut writer = Writer {
         family: Family::of(&model.id),
         out: Vec::new(),
+        last: None,
         images: Vec::new(),
     };
     for turn in adapt(model, ids, transcript) {
         match turn {
             Turn::User(pieces) => {
                 writer.flush_images();
-                writer.push("user", pieces.into_iter().map(Part::of));
+                writer.push(Speaker::User, pieces.into_iter().map(Part::of));
             }
             Turn::Assistant(answer) => writer.answer(answer),
             Turn::Result(reply) => writer.result(reply),
@@ -139,27 +159,30 @@ pub(crate) fn contents<'a>(model: &Model, transcript: &'a Transcript) -> Vec<Wir
 struct Writer<'a> {
     family: Family,
     out: Vec<WireContent<'a>>,
+    /// Who speaks in the last content.
+    last: Option<Speaker>,
     /// Images of the results of the last turn that are not in the results.
     images: Vec<&'a ImageContent>,
 }
 
 impl<'a> Writer<'a> {
-    /// Adds parts to the last content if it is of the same role: results of one turn have to
-    /// stand in one content, and some servers want the roles by turns.
-    fn push(&mut self, role: &'static str, parts: impl Iterator<Item = Part<'a>>) {
-        if self.out.is_empty() && role != "user" {
-            self.out.push(WireContent {
-                role: "user",
-                parts: vec![Part::text(BEGINNING)],
-            });
+    /// Adds parts to the last content if it is of the same kind: the results of one turn have
+    /// to stand in one content by themselves, and nothing may come between a call and them.
+    fn push(&mut self, speaker: Speaker, parts: impl Iterator<Item = Part<'a>>) {
+        if self.last.is_none() && speaker == Speaker::Model {
+            self.push(Speaker::User, std::iter::once(Part::text(BEGINNING)));
         }
-        match self.out.last_mut().filter(|last| last.role == role) {
+        match self.out.last_mut().filter(|_| self.last == Some(speaker)) {
             Some(last) => last.parts.extend(parts),
             None => self.out.push(WireContent {
-                role,
+                role: match speaker {
+                    Speaker::Model => "model",
+                    Speaker::User | Speaker::Tools => "user",
+                },
                 parts: parts.collect(),
             }),
         }
+        self.last = Some(speaker);
     }
 
     fn answer(&mut self, answer: Answer<'a>) {
@@ -173,7 +196,7 @@ impl<'a> Writer<'a> {
             }
         }
         if !parts.is_empty() {
-            self.push("model", parts.into_iter());
+            self.push(Speaker::Model, parts.into_iter());
         }
     }
 
@@ -220,7 +243,7 @@ impl<'a> Writer<'a> {
     fn result(&mut self, reply: ToolReply<'a>) {
         let (mut texts, mut images) = (Vec::new(), Vec::new());
         for piece in reply.pieces {
-            match piece {
+            match taken(piece) {
                 Piece::Text(text) => texts.push(text),
                 Piece::Image(image) => images.push(image),
             }
@@ -249,7 +272,7 @@ impl<'a> Writer<'a> {
             function_response: Some(function_response),
             ..Part::default()
         };
-        self.push("user", std::iter::once(part));
+        self.push(Speaker::Tools, std::iter::once(part));
     }
 
     /// Images that results cannot hold follow all results of the turn.
@@ -260,7 +283,17 @@ impl<'a> Writer<'a> {
         let images = std::mem::take(&mut self.images);
         let images = images.into_iter().map(Part::image);
         let parts = std::iter::once(Part::text(TOOL_IMAGES)).chain(images);
-        self.push("user", parts);
+        self.push(Speaker::User, parts);
+    }
+}
+
+/// `piece`, or words for an image of a type that the server refuses.
+fn taken(piece: Piece<'_>) -> Piece<'_> {
+    match piece {
+        Piece::Image(image) if !IMAGE_TYPES.contains(&image.mime_type.as_str()) => {
+            Piece::Text(IMAGE_OMITTED)
+        }
+        other => other,
     }
 }
 

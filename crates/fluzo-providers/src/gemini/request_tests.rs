@@ -166,7 +166,7 @@ fn a_longer_history_begins_with_the_shorter_one() {
 }
 
 #[test]
-fn roles_go_by_turns_and_the_user_begins() {
+fn what_one_side_says_is_one_content_and_the_user_begins() {
     check(
         json!({}),
         &[
@@ -343,26 +343,79 @@ fn results_and_their_images() {
         part["functionResponse"]["parts"] = json!([wire_image()]);
         part
     };
-    let parts = |id: &str, input: Value| {
-        json_of(&request(json!({"id": id, "input": input}), &history))["contents"][2]["parts"]
-            .clone()
+    let check = |id: &str, input: Value, expected: [Value; 2]| {
+        let body = json_of(&request(json!({"id": id, "input": input}), &history));
+        let contents = body["contents"].as_array().unwrap();
+        assert!(
+            contents[2..]
+                .iter()
+                .all(|content| content["role"] == "user")
+        );
+        let parts: Vec<&Value> = contents[2..]
+            .iter()
+            .map(|content| &content["parts"])
+            .collect();
+        assert_eq!(parts, expected.each_ref());
     };
-    assert_eq!(
-        parts("gemini-3-flash", json!(["text", "image"])),
-        json!([with_image("(see attached image)"), with_image("r\ns"), error, wire_result(""), {"text": "on"}])
+    check(
+        "gemini-3-flash",
+        json!(["text", "image"]),
+        [
+            json!([
+                with_image("(see attached image)"),
+                with_image("r\ns"),
+                error,
+                wire_result("")
+            ]),
+            json!([{"text": "on"}]),
+        ],
     );
-    assert_eq!(
-        parts("gemini-2.5-pro", json!(["text", "image"])),
-        json!([
-            wire_result("(see attached image)"), wire_result("r\ns"), error, wire_result(""),
-            {"text": "Tool result image:"}, wire_image(), wire_image(), {"text": "on"},
-        ])
+    check(
+        "gemini-2.5-pro",
+        json!(["text", "image"]),
+        [
+            json!([
+                wire_result("(see attached image)"),
+                wire_result("r\ns"),
+                error,
+                wire_result("")
+            ]),
+            json!([{"text": "Tool result image:"}, wire_image(), wire_image(), {"text": "on"}]),
+        ],
     );
     let omitted = "(tool image omitted: model does not support images)";
-    assert_eq!(
-        parts("gemini-2.5-pro", json!(["text"])),
-        json!([wire_result(omitted), wire_result(&format!("r\ns\n{omitted}")), error, wire_result(""), {"text": "on"}])
+    check(
+        "gemini-2.5-pro",
+        json!(["text"]),
+        [
+            json!([
+                wire_result(omitted),
+                wire_result(&format!("r\ns\n{omitted}")),
+                error,
+                wire_result("")
+            ]),
+            json!([{"text": "on"}]),
+        ],
     );
+}
+
+#[test]
+fn images_of_a_type_that_is_refused_are_words() {
+    let gif = json!({"type": "image", "data": "AA==", "mimeType": "image/gif"});
+    let omitted = "(image omitted: model does not support images of this type)";
+    let history = [
+        user(json!([text("a"), gif])),
+        own(json!([call("c", Some("QUJD"))])),
+        result("c", json!([text("r"), gif, image()])),
+    ];
+    let contents = json_of(&request(json!({}), &history))["contents"].clone();
+    assert_eq!(
+        contents[0]["parts"],
+        json!([{"text": "a"}, {"text": omitted}])
+    );
+    let mut part = wire_result(&format!("r\n{omitted}"));
+    part["functionResponse"]["parts"] = json!([wire_image()]);
+    assert_eq!(contents[2]["parts"], json!([part]));
 }
 
 #[test]

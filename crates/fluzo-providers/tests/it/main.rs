@@ -12,6 +12,7 @@ mod connection;
 mod content;
 mod faults;
 mod network;
+mod gemini;
 mod raw;
 mod secrets;
 mod support;
