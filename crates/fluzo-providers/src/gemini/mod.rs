@@ -61,7 +61,7 @@ impl Dialect for Gemini {
         };
         let is_key = |prefix: &&str| key.reveal().starts_with(*prefix);
         match self {
-            Self::Vertex if !API_KEY_PREFIXES.iter().any(|prefix| is_key(prefix)) => {
+            Self::Vertex if !API_KEY_PREFIXES.iter().any(is_key) => {
                 provider::bearer(request, headers)
             }
             Self::Api | Self::Vertex => {

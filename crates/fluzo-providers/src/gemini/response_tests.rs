@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{
-    AssistantMessage, Content, Message, Model, RequestAuth, RequestOptions, StreamErrorKind,
-    ToolCall,
-};
+use fluzo_llm::{AssistantMessage, Content, Message, Model, RequestAuth, RequestOptions, ToolCall};
 use proptest::prelude::*;
 use serde_json::json;
 
