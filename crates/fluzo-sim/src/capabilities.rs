@@ -1,6 +1,6 @@
 //! What the addressed model takes, and what it said before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the addressed model takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct ModelCapabilities {
     pub own_signatures: BTreeSet<(String, String)>,
     /// Ids of calls that this model made without thinking first, so that no thinking is owed with them.
     pub unthought_calls: BTreeSet<String>,
+    /// What this model thought before its calls, by the id of each call.
+    pub thought_calls: BTreeMap<String, String>,
 }
 
 impl ModelCapabilities {

@@ -7,13 +7,14 @@ use serde_json::Value;
 use crate::answer::{Answer, json_answer, plan, refusal};
 use crate::body::parse_body;
 use crate::capabilities::ModelCapabilities;
+use crate::chat::{QuirkRefusal, quirk_refusal};
 use crate::check::text;
 use crate::dialect::check_request;
 use crate::expectation::unmet;
 use crate::http::Incoming;
 use crate::lists::List;
 use crate::render::Asked;
-use crate::reply::{Body, Completion};
+use crate::reply::{Body, Completion, ToolCall};
 use crate::route::{Refused, Route, Target, admit, endpoint_of, route};
 use crate::scenario::{Endpoint, Model, Scenario};
 use crate::seal::{Purpose, sign};
@@ -33,6 +34,8 @@ pub(crate) struct Record {
     leavable: BTreeSet<usize>,
     pub peak_overlap: usize,
     next_step: usize,
+    /// Requests that were refused for a quirk.
+    quirk_refusals: usize,
     /// The model of each played step.
     played_by: Vec<String>,
     excess: BTreeSet<usize>,
@@ -50,6 +53,7 @@ impl Record {
             leavable: BTreeSet::new(),
             peak_overlap: 0,
             next_step: 0,
+            quirk_refusals: 0,
             played_by: Vec::new(),
             excess: BTreeSet::new(),
         }
@@ -135,6 +139,7 @@ impl Record {
             requests: self.requests.len(),
             connections: self.connections,
             peak_overlap: self.peak_overlap,
+            quirk_refusals: self.quirk_refusals,
             steps_played: played,
             steps_total: total,
         }
@@ -262,11 +267,18 @@ impl Record {
             let what = format!("there is no model `{name}`");
             return Err(refused(status, ViolationKind::UnknownModel, what));
         };
-        let mut found = check_request(target.endpoint, &body, &self.capabilities(&model));
+        let capabilities = self.capabilities(&model);
+        let mut found = check_request(target.endpoint, &body, &capabilities);
         found.extend(target.misplaced(&body));
         if !found.is_empty() {
             return Err((400, found));
         }
+        if target.endpoint == Endpoint::Chat
+            && let Some(refusal) = quirk_refusal(&self.scenario.quirks, &body, &capabilities)
+        {
+            return Ok(self.refuse_for_quirk(index, &refusal));
+        }
+        let quirks = self.scenario.quirks.clone();
         let asked = Asked {
             endpoint: target.endpoint,
             index,
@@ -276,8 +288,29 @@ impl Record {
                 .stream
                 .unwrap_or(body.get("stream") == Some(&Value::Bool(true))),
             body: &body,
+            quirks: &quirks,
         };
         self.play(request, &asked)
+    }
+
+    /// Refuses as the scenario's server would. The client may be meant to find that out.
+    fn refuse_for_quirk(&mut self, index: usize, refusal: &QuirkRefusal) -> Answer {
+        self.quirk_refusals += 1;
+        let allowed = self.scenario.expect.max_quirk_refusals;
+        if self.quirk_refusals > allowed {
+            let what = format!(
+                "refused for the quirk {:?}, {allowed} such refusals are allowed",
+                refusal.quirk
+            );
+            self.violations.push(Violation {
+                request: Some(index),
+                ..Violation::new(ViolationKind::QuirkRefused, what)
+            });
+        }
+        Answer {
+            refused: true,
+            ..json_answer(Endpoint::Chat, index, refusal.status, &refusal.body)
+        }
     }
 
     fn list(&mut self, index: usize, request: &Incoming, list: List) -> Result<Answer, Refused> {
@@ -290,6 +323,7 @@ impl Record {
                 reasoning: false,
                 stream: false,
                 body: &Value::Null,
+                quirks: &[],
             };
             return self.play(request, &asked);
         }
@@ -364,6 +398,8 @@ fn remember(all: &mut ModelCapabilities, completion: &Completion, own: bool) {
         return;
     }
     if let Some(thinking) = &completion.thinking {
+        let thought = |call: &ToolCall| (call.id.clone(), thinking.clone());
+        all.thought_calls.extend(calls.iter().map(thought));
         let signature = completion
             .signature
             .given(|| sign(Purpose::Thinking, &all.id, thinking));

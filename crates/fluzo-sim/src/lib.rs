@@ -1,14 +1,20 @@
 //! A provider server on loopback that plays a script and is strict about what it accepts.
 //!
-//! It speaks the part of the OpenAI-compatible API that Fluzo uses: `POST /v1/chat/completions`, streaming or not, and
-//! `GET /v1/models`. It is the independent judge of our client code and therefore shares no line with it. It runs no tools
+//! It speaks four dialects, streaming or not, each in a module of its own with rules, history checks and rendering:
+//! Chat Completions, Anthropic Messages, OpenAI Responses and Google Gemini; [`Endpoint`] has their paths. It answers the lists
+//! of models of several kinds of server ([`ServerFamily`]), and has the habits of Chat Completions servers in which they
+//! differ ([`Quirk`]). It is the independent judge of our client code and therefore shares no line with it. It runs no tools
 //! and touches no files.
 //!
 //! A [`Scenario`] lists the models that exist and the steps that are played, strictly in order. Each request is checked first:
-//! its HTTP framing, its JSON, its parameters and its history ([`check_history`]), then the [`RequestExpectation`] of the next
-//! step. What breaks a rule gets status 400 (404 and 405 for wrong paths and methods) with an error body in OpenAI's form, is
-//! recorded as a [`Violation`], and plays no step; a step that scripts a fault excuses nothing. [`Simulator::finish`] gives the
+//! its HTTP framing, its credentials, its JSON, its parameters and its history ([`check_request`]), then the
+//! [`RequestExpectation`] of the next step. What breaks a rule gets status 400 (401 and 403 without a key, 404 and 405 for
+//! wrong paths, methods and, in some dialects, models) with an error body in the dialect's form, is recorded as a
+//! [`Violation`], and plays no step; a step that scripts a fault excuses nothing. [`Simulator::finish`] gives the
 //! [`Verdict`]: passed means that no rule was broken and every step was played.
+//!
+//! What a model says with thinking is signed where its dialect signs, and has to come back with that signature and to the same
+//! model. Signatures prove themselves, so that [`check_request`] needs no server; [`Completion::signature`] scripts others.
 //!
 //! Replies hold the content ([`Body`]) and how its bytes travel ([`Delivery`]): split anywhere, held back until
 //! [`Simulator::release_stall`], cut off, with comments, a byte-order mark or other line ends. Nothing in it uses a timer.
@@ -22,7 +28,8 @@
 //!   "version": 1,
 //!   "name": "read-then-answer",
 //!   "description": "One tool call in fragments, then an answer that breaks off.",
-//!   "models": [{"id": "sim-1"}, {"id": "sim-vision", "images": true}],
+//!   "models": [{"id": "sim-1"}, {"id": "sim-2", "images": true, "reasoning": true, "context_tokens": 200000}],
+//!   "quirks": ["refuses_store"],
 //!   "steps": [
 //!     {
 //!       "expect": {
@@ -63,11 +70,16 @@
 //!         "delivery": {"stall": {"after": "It says"}, "cut_off": {"after": "buy"}}
 //!       }
 //!     },
+//!     {
+//!       "endpoint": "messages",
+//!       "expect": {"target": "/v1/messages", "headers": {"x-api-key": "present"}, "last_user_contains": "again"},
+//!       "reply": {"body": {"completion": {"thinking": "Hm.", "text": "Yes.", "finish_reason": {"named": "max_tokens"}}}}
+//!     },
 //!     {"endpoint": "models", "reply": {"body": {"raw": {"content_type": "text/html", "text": "<h1>down</h1>"}}}}
 //!   ],
-//!   "expect": {"max_connections": 1, "max_overlap": 1, "steps_may_remain": false}
+//!   "expect": {"max_connections": 1, "max_overlap": 1, "max_quirk_refusals": 1, "steps_may_remain": false}
 //! }"##)?;
-//! assert_eq!(scenario.steps.len(), 4);
+//! assert_eq!(scenario.steps.len(), 5);
 //! # Ok::<(), fluzo_sim::ScenarioError>(())
 //! ```
 //!
@@ -104,6 +116,7 @@ mod judge;
 mod lists;
 mod messages;
 mod poisoned;
+mod quirk;
 mod render;
 mod reply;
 mod responses;
@@ -120,6 +133,7 @@ pub use chat::check_history;
 pub use delivery::{Delivery, LineEnd, Point, Transfer, Writes};
 pub use dialect::check_request;
 pub use poisoned::Listener;
+pub use quirk::Quirk;
 pub use reply::{
     Body, Completion, FinishReason, FragmentOrder, Fragmenting, IdPlacement, Pieces, Reply,
     Signature, ToolCall, Usage, UsagePlacement,

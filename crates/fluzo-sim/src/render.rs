@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::delivery::LineEnd;
 use crate::dialect;
+use crate::quirk::Quirk;
 use crate::reply::{Body, Pieces, Reply};
 use crate::scenario::Endpoint;
 
@@ -21,6 +22,8 @@ pub(crate) struct Asked<'a> {
     pub stream: bool,
     /// The request.
     pub body: &'a Value,
+    /// Habits of the server.
+    pub quirks: &'a [Quirk],
 }
 
 /// A body before it is cut into writes.

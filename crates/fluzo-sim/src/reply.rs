@@ -144,6 +144,8 @@ pub struct Fragmenting {
     pub id: IdPlacement,
     /// Whether each delta repeats the name.
     pub name_repeated: bool,
+    /// Send the name in deltas of its own, before the arguments, in pieces of about this many bytes.
+    pub name_bytes: Option<usize>,
 }
 
 impl Default for Fragmenting {
@@ -154,6 +156,7 @@ impl Default for Fragmenting {
             index: true,
             id: IdPlacement::First,
             name_repeated: false,
+            name_bytes: None,
         }
     }
 }
@@ -415,7 +418,9 @@ impl Signature {
 
 impl Completion {
     pub(crate) fn validate(&self) -> Result<(), String> {
-        if self.pieces == Pieces::Chars(0) || self.fragmenting.bytes == Some(0) {
+        if self.pieces == Pieces::Chars(0)
+            || [self.fragmenting.bytes, self.fragmenting.name_bytes].contains(&Some(0))
+        {
             return Err("pieces of size 0 never end".to_owned());
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::quirk::Quirk;
 use crate::reply::{Body, Reply};
 
 /// The version of the scenario format that this crate reads.
@@ -30,6 +31,9 @@ pub struct Scenario {
     /// Which lists of models are served.
     #[serde(default)]
     pub family: ServerFamily,
+    /// Habits of the server. Chat Completions only.
+    #[serde(default)]
+    pub quirks: Vec<Quirk>,
     /// What is answered, request by request.
     #[serde(default)]
     pub steps: Vec<Step>,
@@ -162,6 +166,9 @@ pub struct RunExpectation {
     pub max_connections: Option<usize>,
     /// How many requests may be in flight at once.
     pub max_overlap: Option<usize>,
+    /// How many requests may be refused for a quirk without breaking a rule; 0 by default, so that a client has to know
+    /// the server's quirks.
+    pub max_quirk_refusals: usize,
     /// Whether the run may end with steps unplayed.
     pub steps_may_remain: bool,
 }
@@ -199,6 +206,7 @@ impl Scenario {
             models: Vec::new(),
             base_path: base_path(),
             family: ServerFamily::Generic,
+            quirks: Vec::new(),
             steps: Vec::new(),
             expect: RunExpectation::default(),
         }
@@ -252,6 +260,20 @@ impl Scenario {
     #[must_use]
     pub fn family(mut self, family: ServerFamily) -> Self {
         self.family = family;
+        self
+    }
+
+    /// Gives the server a habit.
+    #[must_use]
+    pub fn quirk(mut self, quirk: Quirk) -> Self {
+        self.quirks.push(quirk);
+        self
+    }
+
+    /// Lets so many requests be refused for a quirk, see [`RunExpectation::max_quirk_refusals`].
+    #[must_use]
+    pub fn max_quirk_refusals(mut self, count: usize) -> Self {
+        self.expect.max_quirk_refusals = count;
         self
     }
 

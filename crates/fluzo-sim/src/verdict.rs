@@ -62,6 +62,8 @@ pub enum ViolationKind {
     InvalidSignature,
     /// Thinking is asked for, but the turn that it belongs to comes back without it, or not at its place.
     ThinkingMissing,
+    /// More requests were refused for a quirk than the scenario allows.
+    QuirkRefused,
     /// More connections than the scenario allows.
     TooManyConnections,
     /// More requests at once than the scenario allows.
@@ -103,6 +105,7 @@ impl ViolationKind {
             Self::MissingHeader => "missing_header",
             Self::InvalidSignature => "invalid_signature",
             Self::ThinkingMissing => "thinking_missing",
+            Self::QuirkRefused => "quirk_refused",
             Self::TooManyConnections => "too_many_connections",
             Self::TooMuchOverlap => "too_much_overlap",
             Self::StepsLeft => "steps_left",
@@ -212,6 +215,8 @@ pub struct Verdict {
     pub connections: usize,
     /// The highest number of requests that were in flight at once.
     pub peak_overlap: usize,
+    /// Requests that were refused for a quirk of the scenario's server.
+    pub quirk_refusals: usize,
     /// Steps that were answered.
     pub steps_played: usize,
     /// Steps of the scenario.

@@ -1,6 +1,7 @@
 //! Chat Completions.
 
 mod history;
+mod quirks;
 mod render;
 mod rules;
 
@@ -12,6 +13,7 @@ use crate::verdict::{Violation, ViolationKind};
 use crate::view::View;
 
 pub use history::check_history;
+pub(crate) use quirks::{QuirkRefusal, quirk_refusal};
 pub(crate) use render::{object, payloads};
 
 /// Every broken rule of a request.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::quirks::with_habits;
 use crate::render::{Asked, fragments, pieces};
 use crate::reply::{
     Completion, FinishReason, FragmentOrder, Fragmenting, IdPlacement, ToolCall, Usage,
@@ -10,6 +11,7 @@ use crate::reply::{
 
 /// The data payloads of a streamed completion.
 pub(crate) fn payloads(completion: &Completion, asked: &Asked<'_>) -> Vec<String> {
+    let completion = &with_habits(completion, asked.quirks);
     let on_each = completion.usage_at == UsagePlacement::EveryChunk;
     let zeros = on_each.then(|| {
         usage_value(&Usage {
@@ -163,41 +165,57 @@ fn tool_deltas(calls: &[ToolCall], how: &Fragmenting) -> Vec<Value> {
 
 /// The deltas of one call.
 fn entries(index: usize, call: &ToolCall, how: &Fragmenting) -> Vec<Value> {
-    fragments(&call.arguments_text(), how.bytes)
+    let arguments = fragments(&call.arguments_text(), how.bytes);
+    let mut parts: Vec<(Option<String>, Option<String>)> = match how.name_bytes {
+        Some(_) => {
+            let names = fragments(&call.name, how.name_bytes);
+            names.into_iter().map(|name| (Some(name), None)).collect()
+        }
+        None => Vec::new(),
+    };
+    for fragment in arguments {
+        let named = parts.is_empty() || (how.name_repeated && how.name_bytes.is_none());
+        parts.push((named.then(|| call.name.clone()), Some(fragment)));
+    }
+    parts
         .into_iter()
         .enumerate()
-        .map(|(number, fragment)| {
+        .map(|(number, (name, arguments))| {
             let first = number == 0;
             let mut entry = Map::new();
             if how.index {
                 entry.insert("index".to_owned(), index.into());
             }
-            match how.id {
-                IdPlacement::First if first => {
-                    drop(entry.insert("id".to_owned(), call.id.clone().into()))
-                }
-                IdPlacement::EmptyLater if !first => drop(entry.insert("id".to_owned(), "".into())),
-                IdPlacement::Every | IdPlacement::EmptyLater => {
-                    drop(entry.insert("id".to_owned(), call.id.clone().into()))
-                }
-                IdPlacement::First | IdPlacement::Never => {}
+            if let Some(id) = id_of(call, how.id, first) {
+                entry.insert("id".to_owned(), id.into());
             }
             if first {
                 entry.insert("type".to_owned(), "function".into());
             }
-            let mut function = Map::new();
-            if first || how.name_repeated {
-                function.insert("name".to_owned(), call.name.clone().into());
-            }
-            function.insert("arguments".to_owned(), fragment.into());
+            let fields = [("name", name), ("arguments", arguments)];
+            let function: Map<String, Value> = fields
+                .into_iter()
+                .filter_map(|(key, value)| Some((key.to_owned(), value?.into())))
+                .collect();
             entry.insert("function".to_owned(), Value::Object(function));
             Value::Object(entry)
         })
         .collect()
 }
 
+/// The id that a delta of the call carries.
+fn id_of(call: &ToolCall, how: IdPlacement, first: bool) -> Option<&str> {
+    match how {
+        IdPlacement::Never => None,
+        IdPlacement::First if !first => None,
+        IdPlacement::EmptyLater if !first => Some(""),
+        IdPlacement::First | IdPlacement::EmptyLater | IdPlacement::Every => Some(&call.id),
+    }
+}
+
 /// A completion without streaming.
 pub(crate) fn object(completion: &Completion, asked: &Asked<'_>) -> Value {
+    let completion = &with_habits(completion, asked.quirks);
     if let Some(error) = &completion.error {
         return json!({ "error": error });
     }

@@ -1,8 +1,8 @@
 use fluzo_sim::{
-    Body, Completion, Delivery, LineEnd, Listener, Milestone, Outcome, Point, Reply, Step,
-    Transfer, Writes,
+    Body, Completion, Delivery, Endpoint, LineEnd, Listener, Milestone, Outcome, Point, Reply,
+    Scenario, Step, Transfer, Writes,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Client, LIMIT, Response, ask, plain, scenario, start};
 
@@ -389,4 +389,82 @@ fn a_stall_can_come_right_before_a_cut_off() {
     simulator.release_stall();
     assert!(client.is_closed());
     assert_eq!(simulator.requests()[0].outcome, Outcome::CutOff);
+}
+
+type Headers = Vec<(&'static str, &'static str)>;
+
+/// A request to each dialect with its path and headers.
+fn dialects() -> Vec<(Endpoint, &'static str, Headers, Value)> {
+    let user = json!([{"role": "user", "content": "go"}]);
+    let messages = json!({"model": "m", "max_tokens": 9, "stream": true, "messages": user});
+    let responses = json!({"model": "m", "stream": true, "input": user});
+    let gemini = json!({"contents": [{"role": "user", "parts": [{"text": "go"}]}]});
+    let bearer = vec![("authorization", "Bearer k")];
+    let version = ("anthropic-version", "2023-06-01");
+    let path = "/v1beta/models/m:streamGenerateContent?alt=sse";
+    vec![
+        (Endpoint::Chat, "/v1/chat/completions", vec![], ask("go")),
+        (
+            Endpoint::Messages,
+            "/v1/messages",
+            vec![("x-api-key", "k"), version],
+            messages,
+        ),
+        (Endpoint::Responses, "/v1/responses", bearer, responses),
+        (
+            Endpoint::Gemini,
+            path,
+            vec![("x-goog-api-key", "k")],
+            gemini,
+        ),
+    ]
+}
+
+#[test]
+fn every_dialect_can_be_disturbed() {
+    for (endpoint, path, headers, body) in dialects() {
+        let slow = Reply::error_from(endpoint, 429, "slow down").header("retry-after", "3");
+        let broken = Completion {
+            text: Some("one two".to_owned()),
+            error: Some(json!({"message": "overloaded"})),
+            ..Completion::default()
+        };
+        let point = |text: &str| Some(Point::After(text.to_owned()));
+        let cut = Delivery {
+            cut_off: point("one"),
+            ..Delivery::default()
+        };
+        let split = Delivery {
+            stall: point("one"),
+            writes: Writes::Bytes(1),
+            ..Delivery::default()
+        };
+        let replies = [
+            slow,
+            Reply::completion(broken),
+            Reply::text("one two").delivered(split),
+            Reply::text("one two").delivered(cut),
+        ];
+        let script = |script: Scenario, reply| script.step(Step::at(endpoint, reply));
+        let simulator = start(replies.into_iter().fold(scenario(), script));
+        let mut client = Client::new(&simulator);
+        let slowed = client.post_to(path, &headers, &body);
+        assert_eq!(slowed.status, 429, "{path}");
+        assert!(
+            slowed.head.contains("retry-after: 3\n") && slowed.text().contains("slow down"),
+            "{path}"
+        );
+        let failed = client.post_to(path, &headers, &body);
+        assert!(
+            failed.status == 200 && failed.text().contains("overloaded"),
+            "{path}"
+        );
+        simulator.release_stall();
+        let whole = client.post_to(path, &headers, &body);
+        assert!(whole.complete && whole.chunks.len() > 20, "{path}");
+        let cut = client.post_to(path, &headers, &body);
+        assert!(!cut.complete && cut.text().ends_with("one"), "{path}");
+        let verdict = simulator.finish();
+        assert!(verdict.passed, "{path}: {verdict}");
+    }
 }

@@ -12,6 +12,7 @@ mod independence;
 mod lists;
 mod messages;
 mod poisoned;
+mod quirks;
 mod refusals;
 mod responses;
 mod scenario;

@@ -1,5 +1,6 @@
 use fluzo_sim::{
-    Delivery, Point, Reply, Scenario, ScenarioError, Simulator, Step, ToolCall, Writes,
+    Delivery, Endpoint, Point, Quirk, Reply, Scenario, ScenarioError, ServerFamily, Simulator,
+    Step, ToolCall, Writes,
 };
 use serde_json::{Value, json};
 
@@ -37,6 +38,12 @@ fn scenarios_survive_a_round_trip() {
     let script = scenario()
         .step(calls)
         .step(Step::models(Reply::error(500, "x")))
+        .step(Step::at(Endpoint::Gemini, Reply::text("x")))
+        .reasoning_model("r")
+        .base_path("/api/v1")
+        .family(ServerFamily::Vllm)
+        .quirk(Quirk::RefusesStore)
+        .max_quirk_refusals(1)
         .max_connections(2);
     assert_eq!(
         Scenario::from_json(&serde_json::to_string(&script).unwrap()).unwrap(),
@@ -85,6 +92,8 @@ fn unknown_keys_and_versions_are_refused() {
 fn values_that_make_no_sense_are_refused() {
     check(|value| value["name"] = json!(""), "name");
     check(|value| value["models"] = json!([]), "models");
+    check(|value| value["base_path"] = json!("v1"), "base_path");
+    check(|value| value["base_path"] = json!("/v1/"), "base_path");
     check(
         |value| value["models"] = json!([{"id": "m"}, {"id": "m"}]),
         "models",
