@@ -2,13 +2,18 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::AssistantMessage;
+
+/// The field of a message that says more about its error than the text does.
+const DETAILS: &str = "errorDetails";
 
 /// A request that a server answered with a redirect, which is never followed.
 ///
 /// It holds nothing secret: of the address in the answer only scheme, host and port are kept.
 /// Its JSON form stands in the `errorDetails` of a failed message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "redirect_blocked", rename_all = "camelCase")]
 pub struct RedirectBlocked {
     /// The status, 300 to 399.
@@ -22,7 +27,7 @@ pub struct RedirectBlocked {
 }
 
 /// The part of an address that is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedirectDestination {
     /// Scheme, such as `https`.
@@ -34,6 +39,18 @@ pub struct RedirectDestination {
 }
 
 impl RedirectBlocked {
+    /// What a failed message tells of a redirect, when one was its reason.
+    pub fn of_message(message: &AssistantMessage) -> Option<Self> {
+        Self::deserialize(message.extra.get(DETAILS)?).ok()
+    }
+
+    /// Notes it in a failed message.
+    pub(crate) fn note_in(&self, message: &mut AssistantMessage) {
+        if let Ok(details) = serde_json::to_value(self) {
+            message.extra.insert(DETAILS.into(), details);
+        }
+    }
+
     /// The line for a log or a person: status, destination and both ids.
     pub fn summary(&self) -> String {
         let id = |id: &Option<String>| id.clone().unwrap_or_else(|| "none".to_owned());

@@ -394,9 +394,8 @@ impl AssistantMessage {
         self.response_id.clone_from(&finish.response_id);
         self.response_model.clone_from(&finish.response_model);
         self.error_message = finish.error.as_ref().map(|e| e.message.clone());
-        let redirect = finish.error.as_ref().and_then(|e| e.redirect.as_deref());
-        if let Some(details) = redirect.and_then(|r| serde_json::to_value(r).ok()) {
-            self.extra.insert("errorDetails".into(), details);
+        if let Some(redirect) = finish.error.as_ref().and_then(|e| e.redirect.as_deref()) {
+            redirect.note_in(self);
         }
         self.close_calls();
     }

@@ -15,7 +15,7 @@ pub use rpc::rpc;
 
 use std::io::Write;
 
-use fluzo_llm::{Message, StopReason};
+use fluzo_llm::{Message, RedirectBlocked, StopReason};
 use fluzo_protocol::{Endpoint, RunReport};
 
 /// Everything went well.
@@ -48,7 +48,14 @@ fn failure(report: &RunReport) -> Option<String> {
             .unwrap_or_else(|| default.to_owned())
     };
     match message.stop_reason {
-        StopReason::Error => Some(text("Request error")),
+        StopReason::Error => {
+            let mut text = text("Request error");
+            if let Some(redirect) = RedirectBlocked::of_message(message) {
+                text.push('\n');
+                text.push_str(&redirect.summary());
+            }
+            Some(text)
+        }
         StopReason::Aborted => Some(text("Request aborted")),
         _ => None,
     }

@@ -192,7 +192,8 @@ pub(crate) async fn whole_response(
     timeout_at(deadline, work).await.unwrap_or_else(late)
 }
 
-fn timed_out(what: &str, limit: Duration, section: &str, which: &str) -> StreamError {
+/// The error of a request that reached the limit `which` of `section`.
+pub(crate) fn timed_out(what: &str, limit: Duration, section: &str, which: &str) -> StreamError {
     let limit = span(limit);
     StreamError::new(
         StreamErrorKind::Timeout,
@@ -233,7 +234,7 @@ fn form_text(fields: &[(&str, Secret)]) -> Vec<u8> {
     url.query().unwrap_or_default().as_bytes().to_vec()
 }
 
-fn invalid(text: String) -> StreamError {
+pub(crate) fn invalid(text: String) -> StreamError {
     StreamError::new(StreamErrorKind::InvalidRequest, text)
 }
 

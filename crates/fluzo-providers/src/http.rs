@@ -108,6 +108,15 @@ impl HttpClient {
         }
     }
 
+    /// The proxy that a request to `url` goes through, as scheme, host and port.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user when the variable of the proxy holds no address.
+    pub(crate) fn proxy_origin(&self, url: &Url) -> Result<Option<String>, StreamError> {
+        Ok(self.proxy(url)?.as_ref().and_then(origin))
+    }
+
     /// Sends `post`, as [`HttpClient::send`] does.
     pub(crate) fn post(&self, post: Post) -> BoxFuture<'static, Result<Answer, StreamError>> {
         self.send(Outgoing {

@@ -12,6 +12,7 @@ pub mod classify;
 pub mod completions;
 mod details;
 mod dialect;
+mod discovery;
 mod drive;
 mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -21,6 +22,7 @@ mod http;
 mod indexed;
 pub mod limits;
 mod loose;
+mod model_lists;
 mod provider;
 mod proxy;
 mod reader;
@@ -31,6 +33,9 @@ pub mod sse;
 pub use address::AddressClass;
 pub use call::{CallLimits, Response};
 pub use dialect::{UnknownDialect, dialects, provider_for};
+pub use discovery::{
+    DiscoveredModel, Discovery, DiscoveryError, Endpoint, ModelList, Probe, Reach, Resolver,
+};
 pub use failure::Clock;
 pub use http::{HttpClient, HttpConfig};
 pub use limits::{Limit, LimitPolicy, Limits};

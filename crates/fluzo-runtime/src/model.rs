@@ -7,6 +7,7 @@ use fluzo_llm::{
     AbortSignal, BoxFuture, Credentials, EventStream, ModelRequest, Provider, StreamError,
     StreamErrorKind, StreamEvent,
 };
+use fluzo_stdx::ids::{IdSource, RandomIds};
 use futures_util::{StreamExt, stream};
 
 use crate::forms::FormMemory;
@@ -88,11 +89,30 @@ impl ModelEffect for ProviderModel {
                 }
             }
             Ok(match self.dialects.provider(&request.model.api) {
-                Ok(provider) => self.send(&*provider, request, abort),
+                Ok(provider) => identified(self.send(&*provider, request, abort)),
                 Err(text) => failed(StreamErrorKind::InvalidRequest, text),
             })
         })
     }
+}
+
+/// Gives a redirect that ends `events` the id of the request, and a correlation id where the
+/// server gave none.
+fn identified(events: EventStream) -> EventStream {
+    let operation = RandomIds.long_id();
+    tracing::debug!(operation, "request");
+    Box::pin(events.map(move |mut event| {
+        if let StreamEvent::Failed(finish) = &mut event
+            && let Some(redirect) = finish.error.as_mut().and_then(|e| e.redirect.as_mut())
+        {
+            redirect.operation_id = Some(operation.clone());
+            redirect
+                .correlation_id
+                .get_or_insert_with(|| RandomIds.long_id());
+            tracing::warn!("{}", redirect.summary());
+        }
+        event
+    }))
 }
 
 fn failed(kind: StreamErrorKind, text: String) -> EventStream {

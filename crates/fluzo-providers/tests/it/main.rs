@@ -10,6 +10,7 @@ mod authority;
 mod calls;
 mod connection;
 mod content;
+mod discovery;
 mod faults;
 mod gemini;
 mod network;
