@@ -20,8 +20,12 @@ pub(crate) enum List {
     OllamaShow,
     /// `GET /api/v0/models`.
     LmStudio,
+    /// `GET /api/v1/models`.
+    LmStudioNative,
     /// `GET /props`.
     LlamaProps,
+    /// `GET /api/version` or `GET /version`, which is no list but tells the family.
+    Version,
     /// A list of another family: it is not here, and asking is no fault.
     Elsewhere,
 }
@@ -36,15 +40,24 @@ impl List {
                 Self::Elsewhere
             })
         };
+        if path.strip_prefix(scenario.base_path.as_str()) == Some("/models") {
+            let anthropic = request.header("anthropic-version").is_some();
+            return Some(if anthropic {
+                Self::Anthropic
+            } else {
+                Self::OpenAi
+            });
+        }
         match path {
             "/api/tags" => own(ServerFamily::Ollama, Self::OllamaTags),
             "/api/show" => own(ServerFamily::Ollama, Self::OllamaShow),
+            "/api/version" => own(ServerFamily::Ollama, Self::Version),
             "/api/v0/models" => own(ServerFamily::LmStudio, Self::LmStudio),
+            "/api/v1/models" => own(ServerFamily::LmStudio, Self::LmStudioNative),
             "/props" => own(ServerFamily::LlamaCpp, Self::LlamaProps),
+            "/version" => own(ServerFamily::Vllm, Self::Version),
             "/v1beta/models" => own(ServerFamily::Generic, Self::Google),
-            _ if path.strip_prefix(scenario.base_path.as_str()) != Some("/models") => None,
-            _ if request.header("anthropic-version").is_some() => Some(Self::Anthropic),
-            _ => Some(Self::OpenAi),
+            _ => None,
         }
     }
 
@@ -79,7 +92,9 @@ impl List {
             Self::OllamaTags => (200, json!({ "models": all(ollama) })),
             Self::OllamaShow => show(scenario, request),
             Self::LmStudio => (200, json!({"object": "list", "data": all(lm_studio)})),
+            Self::LmStudioNative => (200, json!({ "models": all(lm_studio_native) })),
             Self::LlamaProps => (200, props(scenario)),
+            Self::Version => (200, json!({"version": "0.12.0"})),
             Self::Elsewhere => (404, json!({"error": "not found"})),
         }
     }
@@ -153,6 +168,19 @@ fn lm_studio(model: &Model) -> Value {
         "max_context_length": model.context_tokens.unwrap_or(4096),
         "loaded_context_length": model.context_tokens.unwrap_or(4096),
         "capabilities": ["tool_use"],
+    })
+}
+
+fn lm_studio_native(model: &Model) -> Value {
+    let tokens = model.context_tokens.unwrap_or(4096);
+    json!({
+        "type": "llm",
+        "publisher": "fluzo-sim",
+        "key": model.id,
+        "display_name": model.id,
+        "max_context_length": tokens,
+        "loaded_instances": [{"id": model.id, "config": {"context_length": tokens}}],
+        "capabilities": {"vision": model.images, "trained_for_tool_use": true},
     })
 }
 

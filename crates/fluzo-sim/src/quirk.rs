@@ -51,6 +51,10 @@ pub enum Quirk {
     SplitsNames,
     /// Ends with `eos` in place of `stop`, and with `function_call` in place of `tool_calls`.
     OddFinishReasons,
+    /// Counts cached tokens as `prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, without details.
+    CountsCacheHits,
+    /// Puts the usage into the last choice instead of the chunk.
+    UsageInChoice,
 }
 
 impl Quirk {
@@ -59,7 +63,12 @@ impl Quirk {
     pub fn refuses(self) -> bool {
         !matches!(
             self,
-            Self::OmitsIndex | Self::RepeatsIds | Self::SplitsNames | Self::OddFinishReasons
+            Self::OmitsIndex
+                | Self::RepeatsIds
+                | Self::SplitsNames
+                | Self::OddFinishReasons
+                | Self::CountsCacheHits
+                | Self::UsageInChoice
         )
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::http::Incoming;
 use crate::lists::List;
-use crate::scenario::{Endpoint, Scenario};
+use crate::scenario::{Endpoint, Scenario, ServerFamily};
 use crate::verdict::{Violation, ViolationKind};
 
 /// A status with what was wrong.
@@ -113,7 +113,7 @@ pub(crate) fn route(scenario: &Scenario, request: &Incoming) -> Result<Route, Re
             _ => refuse(405, format!("{method} is not allowed on {path}")),
         };
     }
-    match target(&scenario.base_path, path, query) {
+    match target(scenario, path, query) {
         Some(target) if method == "POST" => Ok(Route::Ask(target)),
         Some(_) => refuse(405, format!("{method} is not allowed on {path}")),
         None => refuse(
@@ -124,7 +124,8 @@ pub(crate) fn route(scenario: &Scenario, request: &Incoming) -> Result<Route, Re
 }
 
 /// What a path and its query ask for.
-fn target(base_path: &str, path: &str, query: Option<&str>) -> Option<Target> {
+fn target(scenario: &Scenario, path: &str, query: Option<&str>) -> Option<Target> {
+    let base_path = scenario.base_path.as_str();
     if let Some((who, model, method)) = published(path) {
         return asked_model(who, model, method, query, Door::Bearer);
     }
@@ -140,13 +141,19 @@ fn target(base_path: &str, path: &str, query: Option<&str>) -> Option<Target> {
     if let Some(target) = azure(path, query) {
         return Some(target);
     }
+    let behind = |door| match scenario.family {
+        ServerFamily::Generic => door,
+        _ => Door::Open,
+    };
     let fits = |allowed: &str| query.is_none_or(|query| query == allowed);
     match path.strip_prefix(base_path)? {
         "/chat/completions" if query.is_none() => Some(Target::plain(Endpoint::Chat, Door::Open)),
         "/messages" if fits("beta=true") => {
-            Some(Target::plain(Endpoint::Messages, Door::Anthropic))
+            Some(Target::plain(Endpoint::Messages, behind(Door::Anthropic)))
         }
-        "/responses" if query.is_none() => Some(Target::plain(Endpoint::Responses, Door::Bearer)),
+        "/responses" if query.is_none() => {
+            Some(Target::plain(Endpoint::Responses, behind(Door::Bearer)))
+        }
         _ => None,
     }
 }

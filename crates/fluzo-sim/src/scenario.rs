@@ -60,20 +60,21 @@ pub struct Model {
 }
 
 /// The kind of server, which decides what lists of models there are and what they tell. A list of another family is
-/// answered with 404, and asking for it breaks no rule.
+/// answered with 404, and asking for it breaks no rule. Only [`ServerFamily::Generic`] asks for a key below the base path;
+/// the others are local servers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerFamily {
     /// `GET /v1/models` with ids alone; in Anthropic's form when `anthropic-version` is sent; `GET /v1beta/models` in Google's.
     #[default]
     Generic,
-    /// Also `GET /api/tags` and `POST /api/show`.
+    /// Also `GET /api/tags`, `GET /api/version` and `POST /api/show`.
     Ollama,
-    /// Also `GET /api/v0/models`.
+    /// Also `GET /api/v0/models` and `GET /api/v1/models`.
     LmStudio,
     /// `GET /v1/models` with `meta`, and `GET /props`.
     LlamaCpp,
-    /// `GET /v1/models` with `max_model_len`.
+    /// `GET /v1/models` with `max_model_len`, and `GET /version`.
     Vllm,
 }
 

@@ -120,7 +120,12 @@ fn refusal(quirk: Quirk, body: &Value, model: &ModelCapabilities) -> Option<(u16
                 "3280",
             ))
         }
-        Quirk::OmitsIndex | Quirk::RepeatsIds | Quirk::SplitsNames | Quirk::OddFinishReasons => None,
+        Quirk::OmitsIndex
+        | Quirk::RepeatsIds
+        | Quirk::SplitsNames
+        | Quirk::OddFinishReasons
+        | Quirk::CountsCacheHits
+        | Quirk::UsageInChoice => None,
     }
 }
 

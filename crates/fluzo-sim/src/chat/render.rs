@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::quirks::with_habits;
+use crate::quirk::Quirk;
 use crate::render::{Asked, fragments, pieces};
 use crate::reply::{
     Completion, FinishReason, FragmentOrder, Fragmenting, IdPlacement, ToolCall, Usage,
@@ -14,13 +15,15 @@ pub(crate) fn payloads(completion: &Completion, asked: &Asked<'_>) -> Vec<String
     let completion = &with_habits(completion, asked.quirks);
     let on_each = completion.usage_at == UsagePlacement::EveryChunk;
     let zeros = on_each.then(|| {
-        usage_value(&Usage {
+        let zeros = Usage {
             prompt_tokens: 0,
             completion_tokens: 0,
             ..completion.usage.clone()
-        })
+        };
+        usage_value(&zeros, asked.quirks)
     });
-    let real = usage_value(&completion.usage);
+    let real = usage_value(&completion.usage, asked.quirks);
+    let in_choice = asked.quirks.contains(&Quirk::UsageInChoice);
     let mut out: Vec<String> = deltas(completion)
         .into_iter()
         .map(|delta| chunk(asked, delta, Value::Null, zeros.clone()))
@@ -35,7 +38,11 @@ pub(crate) fn payloads(completion: &Completion, asked: &Asked<'_>) -> Vec<String
         } else {
             json!({})
         };
-        let with_usage = on_each || completion.usage_at == UsagePlacement::WithFinish;
+        let with_usage = match completion.usage_at {
+            UsagePlacement::EveryChunk | UsagePlacement::WithFinish => true,
+            UsagePlacement::FinalChunk => in_choice,
+            UsagePlacement::None => false,
+        };
         out.push(chunk(
             asked,
             delta,
@@ -43,7 +50,8 @@ pub(crate) fn payloads(completion: &Completion, asked: &Asked<'_>) -> Vec<String
             with_usage.then(|| real.clone()),
         ));
     }
-    if completion.usage_at == UsagePlacement::FinalChunk && includes_usage(asked) {
+    let apart = completion.usage_at == UsagePlacement::FinalChunk && !in_choice;
+    if apart && includes_usage(asked) {
         let mut last = base(asked, "chat.completion.chunk");
         last.insert("choices".to_owned(), json!([]));
         last.insert("usage".to_owned(), real);
@@ -73,23 +81,27 @@ fn base(asked: &Asked<'_>, object: &str) -> Map<String, Value> {
 
 fn chunk(asked: &Asked<'_>, delta: Value, finish_reason: Value, usage: Option<Value>) -> String {
     let mut map = base(asked, "chat.completion.chunk");
-    map.insert(
-        "choices".to_owned(),
-        json!([{"index": 0, "delta": delta, "finish_reason": finish_reason}]),
-    );
-    if let Some(usage) = usage {
-        map.insert("usage".to_owned(), usage);
+    let mut choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
+    match usage {
+        Some(usage) if asked.quirks.contains(&Quirk::UsageInChoice) => choice["usage"] = usage,
+        Some(usage) => drop(map.insert("usage".to_owned(), usage)),
+        None => {}
     }
+    map.insert("choices".to_owned(), json!([choice]));
     Value::Object(map).to_string()
 }
 
-fn usage_value(usage: &Usage) -> Value {
+fn usage_value(usage: &Usage, quirks: &[Quirk]) -> Value {
     let mut value = json!({
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens.saturating_add(usage.completion_tokens),
     });
-    if let Some(cached) = usage.cached_tokens {
+    if quirks.contains(&Quirk::CountsCacheHits) {
+        let hits = usage.cached_tokens.unwrap_or(0);
+        value["prompt_cache_hit_tokens"] = hits.into();
+        value["prompt_cache_miss_tokens"] = usage.prompt_tokens.saturating_sub(hits).into();
+    } else if let Some(cached) = usage.cached_tokens {
         value["prompt_tokens_details"] = json!({ "cached_tokens": cached });
     }
     if let Some(written) = usage.cache_write_tokens {
@@ -238,7 +250,10 @@ pub(crate) fn object(completion: &Completion, asked: &Asked<'_>) -> Value {
         json!([{"index": 0, "message": message, "finish_reason": finish_reason(completion)}]),
     );
     if completion.usage_at != UsagePlacement::None {
-        map.insert("usage".to_owned(), usage_value(&completion.usage));
+        map.insert(
+            "usage".to_owned(),
+            usage_value(&completion.usage, asked.quirks),
+        );
     }
     Value::Object(map)
 }

@@ -1,4 +1,4 @@
-use fluzo_sim::{Model, Reply, Scenario, ServerFamily, Simulator, Step};
+use fluzo_sim::{Endpoint, Model, Reply, Scenario, ServerFamily, Simulator, Step};
 use serde_json::{Value, json};
 
 use crate::client::{Client, start};
@@ -66,6 +66,33 @@ fn each_family_lists_its_models_in_its_own_form() {
         "/data/0/max_model_len",
         json!(8192),
     );
+    check(
+        ServerFamily::LmStudio,
+        "/api/v1/models",
+        "/models/0/key",
+        json!("m:1b"),
+    );
+    check(
+        ServerFamily::Ollama,
+        "/api/version",
+        "/version",
+        json!("0.12.0"),
+    );
+}
+
+#[test]
+fn local_servers_ask_for_no_key() {
+    let body = json!({"model": "m:1b", "input": "go"});
+    for (family, status) in [(ServerFamily::LmStudio, 200), (ServerFamily::Generic, 401)] {
+        let model = Model {
+            id: "m:1b".to_owned(),
+            ..Model::default()
+        };
+        let script = Scenario::new("local").offering(model).family(family);
+        let simulator = start(script.step(Step::at(Endpoint::Responses, Reply::text("x"))));
+        let response = Client::new(&simulator).post_to("/v1/responses", &[], &body);
+        assert_eq!(response.status, status, "{family:?}");
+    }
 }
 
 #[test]

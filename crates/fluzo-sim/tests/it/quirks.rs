@@ -1,5 +1,5 @@
 use fluzo_sim::{
-    Completion, Fragmenting, Outcome, Quirk, Reply, Step, ToolCall, Verdict, ViolationKind,
+    Completion, Fragmenting, Outcome, Quirk, Reply, Step, ToolCall, Usage, Verdict, ViolationKind,
 };
 use serde_json::{Value, json};
 
@@ -323,4 +323,30 @@ fn answers_with_habits() {
         }),
         ["eos"]
     );
+}
+
+#[test]
+fn usage_in_odd_places_and_words() {
+    let usage = Usage {
+        cached_tokens: Some(4),
+        ..Usage::default()
+    };
+    let completion = || Completion {
+        usage: usage.clone(),
+        ..Completion::default()
+    };
+    let choices = answered(Quirk::UsageInChoice, completion());
+    assert_eq!(
+        (choices.len(), &choices[1]["usage"]["prompt_tokens"]),
+        (2, &json!(12))
+    );
+    let script = scenario().quirk(Quirk::CountsCacheHits);
+    let simulator = start(script.step(Reply::completion(completion())));
+    let chunks = Client::new(&simulator).post(&ask("go")).chunks_json();
+    let expected = json!({
+        "prompt_tokens": 12, "completion_tokens": 7, "total_tokens": 19,
+        "prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 8,
+    });
+    assert_eq!(chunks.last().unwrap()["usage"], expected);
+    assert!(simulator.finish().passed);
 }
