@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use fluzo_llm::Provider;
 
-use crate::completions;
 use crate::gemini::{self, Gemini};
 use crate::provider::{Dialect, HttpProvider};
 use crate::{Clock, HttpClient, LimitPolicy};
+use crate::{anthropic, completions};
 
 /// The dialects that are spoken. One that is added here is spoken everywhere.
 pub(crate) const SPOKEN: &[(&str, &dyn Dialect)] = &[
     (completions::API, &completions::Completions),
+    (anthropic::API, &anthropic::Messages),
+    (anthropic::VERTEX_API, &anthropic::VertexMessages),
     (gemini::API, &Gemini::Api),
     (gemini::VERTEX_API, &Gemini::Vertex),
 ];

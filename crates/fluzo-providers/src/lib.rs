@@ -6,6 +6,7 @@
 
 mod adapt;
 mod address;
+mod anthropic;
 mod assemble;
 mod call;
 pub mod classify;
