@@ -6,6 +6,7 @@ use fluzo_llm::Provider;
 
 use crate::gemini::{self, Gemini};
 use crate::provider::{Dialect, HttpProvider};
+use crate::responses;
 use crate::{Clock, HttpClient, LimitPolicy};
 use crate::{anthropic, completions};
 
@@ -16,6 +17,8 @@ pub(crate) const SPOKEN: &[(&str, &dyn Dialect)] = &[
     (anthropic::VERTEX_API, &anthropic::VertexMessages),
     (gemini::API, &Gemini::Api),
     (gemini::VERTEX_API, &Gemini::Vertex),
+    (responses::API, &responses::Responses),
+    (responses::AZURE_API, &responses::Azure),
 ];
 
 /// Dialects that are left out on purpose, and what to use instead.

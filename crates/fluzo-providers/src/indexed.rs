@@ -101,8 +101,22 @@ impl IndexedBlocks {
         });
     }
 
-    /// The whole argument text of the call `key`: what has not come in pieces is added; text
-    /// that differs from what came replaces it.
+    /// Id and name of the call `key`, where it began without.
+    pub(crate) fn identify(&mut self, key: u64, id: &str, name: &str) {
+        if let Some((_, block)) = self.open_block(key)
+            && let Kind::Call(call) = &mut block.kind
+        {
+            for (field, value) in [(&mut call.id, id), (&mut call.name, name)] {
+                if field.is_empty() {
+                    field.push_str(value);
+                }
+            }
+        }
+    }
+
+    /// The whole argument text of the call `key`: what has not come in pieces is added. Text
+    /// that differs from what came replaces it when it is a whole value that says something:
+    /// pieces that were cut off never become a call without arguments.
     pub(crate) fn whole_arguments(&mut self, key: u64, text: &str, out: &mut Events) {
         let Some((_, block)) = self.open_block(key) else {
             return;
@@ -114,9 +128,13 @@ impl IndexedBlocks {
             let rest = rest.to_owned();
             return self.push(key, &rest, out);
         }
-        call.arguments = text.to_owned();
-        call.balance = Balance::default();
-        call.balance.feed(text);
+        let mut balance = Balance::default();
+        balance.feed(text);
+        let says_something = text.bytes().any(|byte| byte == b'"');
+        if balance.closed() && says_something {
+            call.arguments = text.to_owned();
+            call.balance = balance;
+        }
     }
 
     /// Provider data of the block `key`; pieces are joined.
@@ -141,6 +159,24 @@ impl IndexedBlocks {
         self.blocks
             .iter()
             .any(|block| matches!(block.kind, Kind::Call(_)))
+    }
+
+    /// Whether argument text of the call `key` has come.
+    pub(crate) fn has_arguments(&self, key: u64) -> bool {
+        let block = self.by_key.get(&key).and_then(|at| self.blocks.get(*at));
+        block.is_some_and(|block| match &block.kind {
+            Kind::Call(call) => !call.arguments.trim().is_empty(),
+            _ => false,
+        })
+    }
+
+    /// Whether the call `key` is open and has a whole argument text.
+    pub(crate) fn has_whole_arguments(&self, key: u64) -> bool {
+        let block = self.by_key.get(&key).and_then(|at| self.blocks.get(*at));
+        block.is_some_and(|block| match &block.kind {
+            Kind::Call(call) => block.open && call.balance.closed(),
+            _ => false,
+        })
     }
 
     /// Whether the arguments of every call are closed or absent.
@@ -306,6 +342,36 @@ mod tests {
         let expected = [("c", r#"{"a":1}"#), ("c_2", r#"{"b":2}"#), ("call_2", "{}")];
         assert_eq!(calls, expected.map(|(id, text)| (id, text.to_owned())));
         assert!(blocks.calls_closed());
+    }
+
+    #[test]
+    fn a_whole_text_replaces_pieces_only_when_it_says_something() {
+        let rows = [
+            (r#"{"a""#, r#"{"a":1}"#, r#"{"a":1}"#),
+            (r#"{"a""#, "{}", r#"RAW {"a""#),
+            (r#"{"a""#, "", r#"RAW {"a""#),
+            (r#"{"a""#, r#"{"b"#, r#"RAW {"a""#),
+            (r#"{"a""#, r#"{"b":2}"#, r#"{"b":2}"#),
+            ("", "{}", "{}"),
+        ];
+        for (piece, whole, expected) in rows {
+            let (mut blocks, mut out) = (IndexedBlocks::default(), Events::new());
+            blocks.open_call(0, "", "", &mut out);
+            blocks.push(0, piece, &mut out);
+            blocks.whole_arguments(0, whole, &mut out);
+            blocks.identify(0, "c", "t");
+            blocks.identify(0, "late", "late");
+            assert_eq!(blocks.has_whole_arguments(0), !expected.starts_with("RAW"));
+            blocks.close(0, &never, &mut out);
+            assert!(!blocks.has_whole_arguments(0));
+            let Some(StreamEvent::ToolCallEnd { call, .. }) = out.pop_back() else {
+                panic!("no call")
+            };
+            let text = serde_json::to_string(&call.arguments).unwrap();
+            let raw = call.raw_arguments.map(|raw| format!("RAW {raw}"));
+            assert_eq!(raw.unwrap_or(text), expected, "{piece} {whole}");
+            assert_eq!((call.id.as_str(), call.name.as_str()), ("c", "t"));
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod provider;
 mod proxy;
 mod reader;
 mod redact;
+pub mod responses;
 mod roots;
 pub mod sse;
 

@@ -30,6 +30,15 @@ impl Loose<'_> {
         }
     }
 
+    /// The string in it; other values as their JSON.
+    pub(crate) fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Nothing => Cow::Borrowed(""),
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Other(value) => Cow::Owned(value.to_string()),
+        }
+    }
+
     /// The string, if it is one and not empty.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
