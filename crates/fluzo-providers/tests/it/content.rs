@@ -115,6 +115,7 @@ async fn tool_call_fragments_in_every_shape() {
                     index,
                     id,
                     name_repeated,
+                    ..Fragmenting::default()
                 };
                 let completion = Completion {
                     tool_calls: calls.clone(),
