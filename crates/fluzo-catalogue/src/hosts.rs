@@ -418,6 +418,65 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_variables_of_keys() {
+        let expected: [(&str, &[&str]); 35] = [
+            ("anthropic", &["ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]),
+            ("openai", &["OPENAI_API_KEY"]),
+            ("azure-openai-responses", &["AZURE_OPENAI_API_KEY"]),
+            ("github-copilot", &["COPILOT_GITHUB_TOKEN"]),
+            ("google", &["GEMINI_API_KEY"]),
+            ("amazon-bedrock", &["AWS_BEARER_TOKEN_BEDROCK"]),
+            ("mistral", &["MISTRAL_API_KEY"]),
+            ("groq", &["GROQ_API_KEY"]),
+            ("cerebras", &["CEREBRAS_API_KEY"]),
+            ("xai", &["XAI_API_KEY"]),
+            ("deepseek", &["DEEPSEEK_API_KEY"]),
+            ("openrouter", &["OPENROUTER_API_KEY"]),
+            ("zai", &["ZAI_API_KEY"]),
+            ("vercel-ai-gateway", &["AI_GATEWAY_API_KEY"]),
+            ("minimax", &["MINIMAX_API_KEY"]),
+            ("minimax-cn", &["MINIMAX_CN_API_KEY"]),
+            ("moonshotai", &["MOONSHOT_API_KEY"]),
+            ("moonshotai-cn", &["MOONSHOT_API_KEY"]),
+            ("kimi-coding", &["KIMI_API_KEY"]),
+            ("huggingface", &["HF_TOKEN"]),
+            ("fireworks", &["FIREWORKS_API_KEY"]),
+            ("opencode", &["OPENCODE_API_KEY"]),
+            ("opencode-go", &["OPENCODE_API_KEY"]),
+            ("cloudflare-workers-ai", &["CLOUDFLARE_API_KEY"]),
+            ("cloudflare-ai-gateway", &["CLOUDFLARE_API_KEY"]),
+            ("xiaomi", &["XIAOMI_API_KEY"]),
+            ("xiaomi-token-plan-cn", &["XIAOMI_TOKEN_PLAN_CN_API_KEY"]),
+            ("xiaomi-token-plan-ams", &["XIAOMI_TOKEN_PLAN_AMS_API_KEY"]),
+            ("xiaomi-token-plan-sgp", &["XIAOMI_TOKEN_PLAN_SGP_API_KEY"]),
+            ("ant-ling", &["ANT_LING_API_KEY"]),
+            ("nvidia", &["NVIDIA_API_KEY"]),
+            ("together", &["TOGETHER_API_KEY"]),
+            ("zai-coding-cn", &["ZAI_CODING_CN_API_KEY"]),
+            ("google-vertex", VERTEX_KEYS),
+            ("anthropic-vertex", VERTEX_TOKENS),
+        ];
+        for (id, keys) in expected {
+            assert_eq!(host(id).unwrap().keys, keys, "{id}");
+        }
+        let urls = [
+            (
+                "azure-openai-responses",
+                &["AZURE_OPENAI_RESOURCE_NAME"][..],
+            ),
+            ("cloudflare-workers-ai", &["CLOUDFLARE_ACCOUNT_ID"]),
+            (
+                "cloudflare-ai-gateway",
+                &["CLOUDFLARE_ACCOUNT_ID", "CLOUDFLARE_GATEWAY_ID"],
+            ),
+            ("amazon-bedrock", &["AWS_REGION", "AWS_DEFAULT_REGION"]),
+        ];
+        for (id, variables) in urls {
+            assert_eq!(host(id).unwrap().url_variables(), variables, "{id}");
+        }
+    }
+
     /// The hosts with a default model, in the order in which one is looked for.
     #[test]
     fn the_order_of_defaults_and_the_default_of_each() {

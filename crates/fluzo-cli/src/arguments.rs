@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use fluzo_stdx::similar;
 use fluzo_tools::registry;
 
 use crate::flags::{FLAGS, Flag, Id, Takes, find};
-use crate::{similar, unavailable};
+use crate::unavailable;
 
 /// Arguments by flag, and what is none.
 #[derive(Debug, Default, PartialEq)]

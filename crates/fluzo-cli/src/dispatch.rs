@@ -1,8 +1,10 @@
 //! Which program the arguments ask for.
 
+use fluzo_stdx::similar;
+
 use crate::output::write;
 use crate::surroundings::Surroundings;
-use crate::{demo, flags, help, man, pi, similar, unavailable};
+use crate::{demo, flags, help, man, pi, unavailable};
 
 const USAGE: i32 = 2;
 

@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn the_short_help_names_codes_files_and_variables() {
         let help = of(&[]).unwrap();
-        for (_, rows) in reference::SECTIONS {
-            for (name, _) in *rows {
+        for (_, rows) in reference::sections() {
+            for (name, _) in rows {
                 assert!(help.contains(name), "{name}: {help}");
             }
         }

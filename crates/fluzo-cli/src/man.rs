@@ -43,10 +43,10 @@ pub(crate) fn page() -> String {
             .get_arguments()
             .for_each(|arg| argument(&mut page, arg));
     }
-    for (title, rows) in reference::SECTIONS {
+    for (title, rows) in reference::sections() {
         page.section(&title.to_uppercase());
-        for (name, meaning) in *rows {
-            page.item(&bold(name), meaning);
+        for (name, meaning) in rows {
+            page.item(&bold(name), &meaning);
         }
     }
     page.0
@@ -149,9 +149,9 @@ mod tests {
         for option in ["\\-\\-scenario", "\\-\\-json", "\\-\\-keep"] {
             assert!(page.contains(&format!("\n\\fB{option}\\fR")), "{option}");
         }
-        for (title, rows) in reference::SECTIONS {
+        for (title, rows) in reference::sections() {
             assert!(page.contains(&format!("\n.SH {}\n", title.to_uppercase())));
-            for (name, _) in *rows {
+            for (name, _) in rows {
                 assert!(page.contains(&format!("\n{}\n", bold(name))), "{name}");
             }
         }

@@ -22,11 +22,12 @@ use fluzo_tools::registry;
 use crate::agent_folder::AgentFolder;
 use crate::arguments::Typed;
 use crate::choose::{self, Places};
+use crate::choose_model::Choice;
 use crate::commands::Commands;
 use crate::flags::Id;
 use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::wiring::{self, Plan};
-use crate::{help, inputs};
+use crate::{help, inputs, list_models};
 
 const FAILURE: i32 = 1;
 /// How long the reader has for what is left to write once a signal has ended the run.
@@ -73,19 +74,18 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
     let folder = AgentFolder::read_for(surroundings, &workspace, typed.has(Id::Approve));
     let models = ModelRegistry::new(folder.models_json.as_deref());
     warn(folder.warnings.iter());
-    if !models.problems().is_empty() {
-        let file = folder.path.join("models.json");
-        let problems = models.problems().join("\n");
-        warn(
-            [format!(
-                "errors loading models.json:\n{problems}\n\nFile: {}",
-                file.display()
-            )]
-            .iter(),
-        );
-    }
+    let models_json = folder.path.join("models.json");
+    report_problems(&models, &models_json);
     if let Some(search) = typed.value(Id::ListModels) {
-        return Ok(list_models(&models, search));
+        let keys = keys(surroundings, typed, &models, None);
+        let available = keys.available();
+        let usable = |provider: &str| available.has(provider);
+        return Ok(out(&list_models::text(
+            &models,
+            &usable,
+            search,
+            &models_json,
+        )));
     }
     warn(typed.warnings().iter());
     let mode = Mode::of(typed, surroundings)?;
@@ -94,7 +94,8 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
             "@file arguments are not supported in RPC mode".to_owned(),
         ));
     }
-    let session = build(surroundings, typed, &folder, &models, &workspace)?;
+    let answers = mode != Mode::Rpc && !typed.has(Id::PrintSystemPrompt);
+    let session = build(surroundings, typed, &folder, &models, &workspace, answers)?;
     if typed.has(Id::PrintSystemPrompt) {
         return Ok(out(&format!("{}\n", session.1)));
     }
@@ -157,6 +158,7 @@ fn build(
     folder: &AgentFolder,
     models: &ModelRegistry,
     workspace: &Path,
+    answers: bool,
 ) -> Result<(AgentSession, String), Refusal> {
     let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
     let (sessions, root) = folder.sessions(surroundings, typed.value(Id::SessionDir), workspace);
@@ -169,7 +171,21 @@ fn build(
     let store = choose::session(typed, &places, &ids, now_ms())?;
     let workspace = stored_folder(&*store, workspace)?;
     let stored = OpenedSession::new(store, ids).map_err(|error| with_causes(&error))?;
-    let resolved = model(surroundings, typed, folder, models, &stored)?;
+    let any_keys = keys(surroundings, typed, models, None);
+    let available = any_keys.available();
+    let choice = Choice {
+        typed,
+        settings: &folder.settings,
+        models,
+        usable: &|provider| available.has(provider),
+        stored: stored
+            .model
+            .as_ref()
+            .map(|(p, id)| (p.as_str(), id.as_str())),
+        any_will_do: !answers,
+        models_json: &folder.path.join("models.json"),
+    };
+    let resolved = choice.model()?;
     warn(resolved.warning.iter());
     let level = thinking(typed, folder, &resolved, &stored);
     let thinking = resolved.model.clamp(level);
@@ -206,6 +222,15 @@ fn build(
     Ok((wiring::session(plan, toolbox, &prompt), prompt))
 }
 
+fn report_problems(models: &ModelRegistry, file: &Path) {
+    let problems = models.problems().iter();
+    let texts: Vec<String> = problems.map(|problem| problem.report(file)).collect();
+    if !texts.is_empty() {
+        let texts = texts.join("\n");
+        warn([format!("errors loading models.json:\n{texts}")].iter());
+    }
+}
+
 /// A session goes on in the folder it was made for.
 fn stored_folder(store: &dyn SessionStore, workspace: &Path) -> Result<PathBuf, Refusal> {
     let stored = PathBuf::from(store.header().cwd);
@@ -230,83 +255,6 @@ fn stored_folder(store: &dyn SessionStore, workspace: &Path) -> Result<PathBuf, 
         stored.display(),
         workspace.display()
     )))
-}
-
-fn model(
-    surroundings: &Surroundings,
-    typed: &Typed,
-    folder: &AgentFolder,
-    models: &ModelRegistry,
-    stored: &OpenedSession,
-) -> Result<Resolved, String> {
-    if let Some(pattern) = typed.value(Id::Model) {
-        return models.resolve(typed.value(Id::Provider), pattern);
-    }
-    if let Some(provider) = typed.value(Id::Provider) {
-        return models.first_of(provider).map(|model| plain(&model));
-    }
-    if typed.has(Id::ApiKey) {
-        return Err("--api-key requires a model to be specified via --model, --provider/--model, or --models".to_owned());
-    }
-    let Some((provider, id)) = &stored.model else {
-        return configured(surroundings, typed, folder, models);
-    };
-    let found = models.find(provider, id);
-    let keys = keys(surroundings, typed, models, None);
-    let usable = |model: &&Arc<fluzo_llm::Model>| keys.has(&model.provider);
-    if let Some(model) = found.as_ref().filter(usable) {
-        return Ok(plain(model));
-    }
-    let reason = if found.is_some() {
-        "no auth configured"
-    } else {
-        "model no longer exists"
-    };
-    let instead = configured(surroundings, typed, folder, models)?;
-    let (now, id_now) = (&instead.model.provider, &instead.model.id);
-    let warning =
-        format!("Could not restore model {provider}/{id} ({reason}). Using {now}/{id_now}.");
-    Ok(Resolved {
-        warning: Some(warning),
-        ..instead
-    })
-}
-
-/// The model of new sessions: from the settings, else the first that has a key.
-fn configured(
-    surroundings: &Surroundings,
-    typed: &Typed,
-    folder: &AgentFolder,
-    models: &ModelRegistry,
-) -> Result<Resolved, String> {
-    let settings = &folder.settings;
-    let provider = settings.text(key::DEFAULT_PROVIDER);
-    if let Some(model) = settings.text(key::DEFAULT_MODEL) {
-        return models.resolve(provider, model);
-    }
-    let keys = keys(surroundings, typed, models, None);
-    if let Some(provider) = provider {
-        return models.first_of(provider).map(|model| plain(&model));
-    }
-    let all = models.models();
-    let with_key = all.iter().find(|model| keys.has(&model.provider));
-    with_key
-        .or_else(|| all.first())
-        .map(plain)
-        .ok_or_else(no_model)
-}
-
-fn plain(model: &Arc<fluzo_llm::Model>) -> Resolved {
-    Resolved {
-        model: Arc::clone(model),
-        thinking: None,
-        warning: None,
-    }
-}
-
-fn no_model() -> String {
-    "No model selected.\nhint: give `--model PATTERN`, or set `defaultModel` in settings.json"
-        .to_owned()
 }
 
 fn thinking(
@@ -369,7 +317,8 @@ fn keys(
         Arc::new(move |name| environment.get(name).cloned()),
         models.keys(),
         models.headers(),
-    );
+    )
+    .with_bearers(models.bearers().iter().cloned());
     match (typed.value(Id::ApiKey), model) {
         (Some(key), Some(model)) => ring.with_key(&model.provider, key),
         _ => ring,
@@ -492,61 +441,6 @@ async fn run_mode(
             fluzo_modes::rpc(endpoint, input, std::io::stdout(), &mut err).await
         }
     }
-}
-
-fn list_models(models: &ModelRegistry, search: &str) -> i32 {
-    let wanted = search.to_lowercase();
-    let mut rows: Vec<[String; 6]> = Vec::new();
-    for model in models.models() {
-        let name = format!("{}/{} {}", model.provider, model.id, model.name).to_lowercase();
-        if name.contains(&wanted) {
-            let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
-            rows.push([
-                model.provider.clone(),
-                model.id.clone(),
-                tokens(model.context_window),
-                tokens(model.max_tokens),
-                yes(model.reasoning),
-                yes(model.takes_images()),
-            ]);
-        }
-    }
-    if rows.is_empty() {
-        return out(&format!("No models matching \"{search}\"\n"));
-    }
-    rows.sort();
-    rows.insert(
-        0,
-        [
-            "provider", "model", "context", "max-out", "thinking", "images",
-        ]
-        .map(str::to_owned),
-    );
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..6).map(width).collect();
-    let line = |row: &[String; 6]| {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        cells.join("  ") + "\n"
-    };
-    out(&rows.iter().map(line).collect::<String>())
-}
-
-/// `128K`, `4.1K`, `1M`: whole multiples without decimals, else one.
-fn tokens(count: u64) -> String {
-    let (unit, sign) = match count {
-        0..1_000 => return count.to_string(),
-        1_000..1_000_000 => (1_000, "K"),
-        _ => (1_000_000, "M"),
-    };
-    if count.is_multiple_of(unit) {
-        return format!("{}{sign}", count / unit);
-    }
-    let tenths = (count * 10 + unit / 2) / unit;
-    format!("{}.{}{sign}", tenths / 10, tenths % 10)
 }
 
 fn warn(texts: impl Iterator<Item = impl std::fmt::Display>) {

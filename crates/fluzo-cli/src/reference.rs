@@ -1,6 +1,8 @@
 //! What the program means by its exit codes and reads from its surroundings. Help, man page
 //! and tests derive from these tables.
 
+use fluzo_catalogue::HOSTS;
+
 /// A name and what it stands for.
 type Row = (&'static str, &'static str);
 
@@ -40,7 +42,6 @@ pub(crate) const FILES: &[Row] = &[
 pub(crate) const ENVIRONMENT: &[Row] = &[
     ("PI_CODING_AGENT_DIR", "folder instead of ~/.pi/agent"),
     ("PI_CODING_AGENT_SESSION_DIR", "folder for session files"),
-    ("OPENAI_API_KEY", "key for the provider openai"),
     (
         "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
         "proxy for https, http, both; also in small letters",
@@ -55,28 +56,53 @@ pub(crate) const ENVIRONMENT: &[Row] = &[
     ),
 ];
 
-/// All tables with their headings.
-pub(crate) const SECTIONS: &[(&str, &[Row])] = &[
-    ("Exit status", EXIT_STATUS),
-    ("Files", FILES),
-    ("Environment", ENVIRONMENT),
-];
+/// All tables with their headings; the variables of providers come from their table.
+pub(crate) fn sections() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let owned = |rows: &[Row]| rows.iter().map(|(n, m)| (*n, (*m).to_owned())).collect();
+    let mut environment: Vec<_> = owned(ENVIRONMENT);
+    environment.extend(provider_variables());
+    vec![
+        ("Exit status", owned(EXIT_STATUS)),
+        ("Files", owned(FILES)),
+        ("Environment", environment),
+    ]
+}
+
+/// What providers read from the environment.
+fn provider_variables() -> Vec<(&'static str, String)> {
+    let mut rows: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for host in HOSTS {
+        let keys = host.keys.iter().map(|name| (*name, "key for"));
+        let urls = host
+            .url_variables()
+            .into_iter()
+            .chain(host.base_url_variable);
+        let all = keys.chain(urls.map(|name| (name, "endpoint of")));
+        for (name, meaning) in all {
+            match rows.iter_mut().find(|row| row.0 == name) {
+                Some(row) => row.2.push(host.id),
+                None => rows.push((name, meaning, vec![host.id])),
+            }
+        }
+    }
+    let text = |meaning, hosts: Vec<&str>| format!("{meaning} {}", hosts.join(", "));
+    rows.into_iter()
+        .map(|(name, meaning, hosts)| (name, text(meaning, hosts)))
+        .collect()
+}
 
 /// The tables as text.
 pub(crate) fn text() -> String {
-    let width = SECTIONS
-        .iter()
-        .flat_map(|(_, rows)| rows.iter())
-        .map(|(name, _)| name.len())
-        .max()
-        .unwrap_or_default();
-    let section = |(title, rows): &(&str, &[Row])| {
+    let sections = sections();
+    let rows = sections.iter().flat_map(|(_, rows)| rows);
+    let width = rows.map(|(name, _)| name.len()).max().unwrap_or_default();
+    let section = |(title, rows): &(&str, Vec<(&str, String)>)| {
         let lines = rows
             .iter()
             .map(|(name, meaning)| format!("\n  {name:width$}  {meaning}"));
         format!("{title}:{}", lines.collect::<String>())
     };
-    SECTIONS
+    sections
         .iter()
         .map(section)
         .collect::<Vec<_>>()
@@ -95,8 +121,9 @@ mod tests {
             .collect();
         assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
         let mut names = std::collections::HashSet::new();
-        for (name, _) in SECTIONS.iter().flat_map(|(_, rows)| rows.iter()) {
+        for (name, _) in sections().into_iter().flat_map(|(_, rows)| rows) {
             assert!(names.insert(name), "{name}");
         }
+        assert!(names.contains("OPENAI_API_KEY") && names.contains("AWS_REGION"));
     }
 }

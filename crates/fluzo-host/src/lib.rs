@@ -2,11 +2,11 @@
 //! chooses models and keys, and serves `fluzo-protocol`.
 
 mod broadcast;
-mod catalogue;
 mod claim;
 mod interrupted;
 mod jsonc;
 mod models;
+mod models_file;
 mod models_schema;
 mod notices;
 mod opened;
@@ -14,7 +14,8 @@ mod pattern;
 mod prompt;
 mod session;
 
-pub use models::{ModelRegistry, Resolved};
+pub use models::{ModelRegistry, Resolved, Usable};
+pub use models_file::Problem;
 pub use opened::OpenedSession;
 pub use prompt::{SystemPrompt, system_prompt};
 pub use session::{AgentSession, SessionParts};

@@ -1,9 +1,10 @@
-//! Small shared pieces without I/O: error texts, ids, time stamps, size texts, truncation
+//! Small shared pieces without I/O: error texts, ids, time stamps, similar names, size texts, truncation
 //! and terminal-text sanitising.
 
 pub mod error;
 pub mod ids;
 pub mod sanitize;
+pub mod similar;
 pub mod size;
 pub mod time;
 pub mod truncate;

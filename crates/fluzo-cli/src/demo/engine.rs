@@ -184,8 +184,13 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
     let problems: Vec<String> = folder
         .warnings
         .iter()
-        .chain(registry.problems())
         .cloned()
+        .chain(
+            registry
+                .problems()
+                .iter()
+                .map(|problem| problem.text.clone()),
+        )
         .collect();
     if !problems.is_empty() {
         return Err(problems.join("; "));

@@ -128,7 +128,9 @@ fn flags_that_are_refused() {
     let stage = Stage::new();
     stage.models(&json!({"providers": {"fake": fake(&listener.base_url())}}));
     let use_list = "Use --list-models to see available";
-    let rows: [(&[&str], String); 14] = [
+    let there_are = fluzo_catalogue::HOSTS.iter().map(|host| host.id);
+    let there_are = there_are.collect::<Vec<_>>().join(", ");
+    let rows: [(&[&str], String); 15] = [
         (&["-z"], "Error: Unknown option: -z\n".into()),
         (&["--nope", "v"], "Error: Unknown option: --nope\n".into()),
         (&["--a", "--b"], "Error: Unknown options: --a, --b\n".into()),
@@ -158,11 +160,15 @@ fn flags_that_are_refused() {
         ),
         (
             &["--provider", "nosuch"],
-            format!("Error: Unknown provider \"nosuch\". {use_list} providers/models.\n"),
+            format!("Error: Unknown provider \"nosuch\". {use_list} providers/models.\nhint: there are {there_are}, fake\n"),
         ),
         (
-            &["--provider", "nosuch", "--model", "m1"],
-            format!("Error: Unknown provider \"nosuch\". {use_list} providers/models.\n"),
+            &["--provider", "opnai", "--model", "m1"],
+            format!("Error: Unknown provider \"opnai\". {use_list} providers/models.\nhint: did you mean \"openai\"? there are {there_are}, fake\n"),
+        ),
+        (
+            &["--provider", "openai-codex"],
+            "Error: the provider `openai-codex` is not supported: it needs the sign-in of another vendor's client; use the provider `openai` with OPENAI_API_KEY\n".into(),
         ),
         (
             &["--model", "nosuch"],
@@ -249,8 +255,34 @@ fn models_are_listed_on_standard_output() {
     stage
         .pi(&["--list-models", "zzzz"])
         .is(0, "No models matching \"zzzz\"\n", "");
-    let all = stage.pi(&["--list-models"]);
-    assert!(all.out().contains("openai"), "{}", all.out());
+    // In order, not side by side.
+    stage.pi(&["--list-models", "fkm1"]).is(
+        0,
+        "provider  model  context  max-out  thinking  images\n\
+         fake      m1     100K     4.1K     no        no    \n",
+        "",
+    );
+    stage.pi(&["--list-models"]).is(0, list, "");
+    // Models of a known provider are listed once it has a key.
+    let stage = stage.set("GROQ_API_KEY", "k");
+    let all = stage.pi(&["--list-models", "gpt oss 120"]).out();
+    assert!(all.contains("\ngroq      openai/gpt-oss-120b  "), "{all}");
+    assert!(!all.contains("openrouter"), "{all}");
+}
+
+#[test]
+fn without_any_key_no_models_are_listed() {
+    let stage = Stage::new();
+    let ran = stage.pi(&["--list-models"]);
+    let hint = "; `fluzo help` lists the variables\n";
+    assert_eq!((ran.code(), ran.err().as_str()), (0, ""));
+    assert!(
+        ran.out()
+            .starts_with("No models available.\nhint: set the key of a provider"),
+        "{}",
+        ran.out()
+    );
+    assert!(ran.out().ends_with(hint), "{}", ran.out());
 }
 
 #[test]

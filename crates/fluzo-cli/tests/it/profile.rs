@@ -172,20 +172,20 @@ fn the_usual_key_is_used_where_the_known_provider_was_moved() {
         ..RequestExpectation::default()
     };
     let script = scenario()
-        .model("gpt-4o")
+        .model("openai/gpt-oss-120b")
         .step(Step::new(Reply::text("ok")).expecting(auth("sk-usual")))
         .step(Step::new(Reply::text("ok")).expecting(auth("sk-flag")));
     let simulator = simulator(script);
-    let stage = Stage::new().set("OPENAI_API_KEY", "sk-usual");
-    stage.models(&json!({"providers": {"openai": {"baseUrl": simulator.base_url()}}}));
+    let stage = Stage::new().set("GROQ_API_KEY", "sk-usual");
+    stage.models(&json!({"providers": {"groq": {"baseUrl": simulator.base_url()}}}));
     stage
-        .pi(&["--model", "gpt-4o", "-p", "hi"])
+        .pi(&["--model", "openai/gpt-oss-120b", "-p", "hi"])
         .is(0, "ok\n", "");
     let flag = [
         "--api-key",
         "sk-flag",
         "--model",
-        "openai/gpt-4o",
+        "groq/openai/gpt-oss-120b",
         "-p",
         "hi",
     ];
@@ -198,8 +198,8 @@ fn without_a_key_the_prompt_is_refused_and_nothing_is_stored() {
     let rows = [
         (
             json!({}),
-            "no API key found for `openai`",
-            "`OPENAI_API_KEY`",
+            "No models available.\nhint: ",
+            "`export OPENAI_API_KEY=KEY`",
         ),
         (
             json!({"mine": {"baseUrl": "http://127.0.0.1:1/v1", "api": "openai-completions", "apiKey": "$NOT_SET", "models": [{"id": "m1"}]}}),
@@ -222,6 +222,28 @@ fn without_a_key_the_prompt_is_refused_and_nothing_is_stored() {
 }
 
 #[test]
+fn a_schema_error_of_models_json_names_line_and_key() {
+    let stage = Stage::new();
+    let text = "{\"providers\": {\"fake\": {\n  \"baseUrl\": 1,\n  \"models\": [\n    {\"name\": \"x\"}]}}}";
+    stage.write("agent/models.json", text);
+    let ran = stage.pi(&["-p", "hi"]);
+    let file = stage.path("agent/models.json");
+    let expected = format!(
+        "Warning: errors loading models.json:\n\
+         Invalid models.json schema:\n  \
+           - providers.fake.baseUrl: must be string\n  \
+           - providers.fake.models.0.id: must have required properties id\n\
+         \n\
+         File: {}\n\
+         Lines: 2, 4\n\
+         Error: No models available.\n",
+        file.display()
+    );
+    assert!(ran.err().starts_with(&expected), "{}", ran.err());
+    assert_eq!((ran.code(), ran.out().as_str()), (1, ""));
+}
+
+#[test]
 fn what_is_broken_in_models_json_is_named_and_the_rest_is_used() {
     let simulator = simulator(scenario().step(Reply::text("ok")));
     let stage = Stage::new();
@@ -237,15 +259,14 @@ fn what_is_broken_in_models_json_is_named_and_the_rest_is_used() {
         "{err}"
     );
     let file = format!("\n\nFile: {}\n", stage.path("agent/models.json").display());
-    assert!(err.ends_with(&file), "{err}");
+    assert!(err.ends_with(&format!("{file}Line: 1\n")), "{err}");
     stage.write("agent/models.json", "{ broken");
     let ran = stage.pi(&["--list-models"]);
     assert_eq!(ran.code(), 0);
-    assert!(
-        ran.err().contains("Failed to parse models.json"),
-        "{}",
-        ran.err()
-    );
+    let problem = "Warning: errors loading models.json:\nFailed to parse models.json: ";
+    assert!(ran.err().starts_with(problem), "{}", ran.err());
+    assert!(ran.err().contains(" at line 1 column 3"), "{}", ran.err());
+    assert!(ran.err().ends_with(&file), "{}", ran.err());
     approve(simulator);
 }
 

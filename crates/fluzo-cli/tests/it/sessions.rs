@@ -349,18 +349,17 @@ fn damage_is_told_once_and_nothing_is_lost() {
 fn a_model_whose_key_is_gone_is_replaced_and_named() {
     let simulator = simulator(
         scenario()
-            .model("gpt-4o")
+            .model("openai/gpt-oss-120b")
             .step(Reply::text("one"))
             .step(Reply::text("two")),
     );
     let stage = Stage::new();
     let url = simulator.base_url();
-    stage.models(&json!({"providers": {"openai": {"baseUrl": &url}, "fake": fake(&url)}}));
-    let mut first = stage.command(&["pi", "--model", "openai/gpt-4o", "-p", "1"]);
-    let first = Ran(first.env("OPENAI_API_KEY", "sk-x").output().unwrap());
+    stage.models(&json!({"providers": {"groq": {"baseUrl": &url}, "fake": fake(&url)}}));
+    let mut first = stage.command(&["pi", "--model", "groq/openai/gpt-oss-120b", "-p", "1"]);
+    let first = Ran(first.env("GROQ_API_KEY", "sk-x").output().unwrap());
     first.is(0, "one\n", "");
-    let warning =
-        "Warning: Could not restore model openai/gpt-4o (no auth configured). Using fake/m1.\n";
+    let warning = "Warning: Could not restore model groq/openai/gpt-oss-120b (no auth configured). Using fake/m1.\n";
     stage.pi(&["-c", "-p", "2"]).is(0, "two\n", warning);
     approve(simulator);
 }

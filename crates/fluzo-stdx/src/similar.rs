@@ -2,7 +2,7 @@
 
 /// Those of `names` that are closest to `word`: the fewest letters differ, and not too many,
 /// else those that begin with it or it with them.
-pub(crate) fn close<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn close<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let allowed = (word.chars().count() / 3).max(1);
     let measured: Vec<(usize, &str)> = names.map(|name| (distance(name, word), name)).collect();
     let least = measured.iter().map(|(letters, _)| *letters).min();

@@ -1,0 +1,98 @@
+//! Which model a run begins with: the one that was asked for, else that of the session, else
+//! that of the settings, else the first that can be used.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fluzo_host::{ModelRegistry, Resolved, Usable};
+use fluzo_llm::Model;
+use fluzo_settings::{Settings, key};
+
+use crate::arguments::Typed;
+use crate::flags::Id;
+use crate::list_models;
+
+/// Shown to a session that needs no answer while no provider can be used: a prompt is then
+/// refused for want of its key.
+const STAND_IN: &str = "openai";
+
+/// What the choice is made from.
+pub(crate) struct Choice<'a> {
+    pub(crate) typed: &'a Typed,
+    pub(crate) settings: &'a Settings,
+    pub(crate) models: &'a ModelRegistry,
+    pub(crate) usable: Usable<'a>,
+    /// Provider and id of the session's model.
+    pub(crate) stored: Option<(&'a str, &'a str)>,
+    /// Whether a model that cannot be used will do.
+    pub(crate) any_will_do: bool,
+    pub(crate) models_json: &'a Path,
+}
+
+impl Choice<'_> {
+    /// The model.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user when there is none.
+    pub(crate) fn model(&self) -> Result<Resolved, String> {
+        let provider = self.typed.value(Id::Provider);
+        if let Some(pattern) = self.typed.value(Id::Model) {
+            return self.models.resolve(provider, pattern, self.usable);
+        }
+        if let Some(provider) = provider {
+            return self.models.default_of(provider).map(plain);
+        }
+        if self.typed.has(Id::ApiKey) {
+            return Err("--api-key requires a model to be specified via --model, --provider/--model, or --models".to_owned());
+        }
+        match self.stored {
+            Some((provider, id)) => self.restored(provider, id),
+            None => self.configured(),
+        }
+    }
+
+    /// The session's model, or what takes its place.
+    fn restored(&self, provider: &str, id: &str) -> Result<Resolved, String> {
+        let found = self.models.find(provider, id);
+        let reason = match found {
+            Some(model) if (self.usable)(provider) => return Ok(plain(model)),
+            Some(_) => "no auth configured",
+            None => "model no longer exists",
+        };
+        let instead = self.configured()?;
+        let (now, id_now) = (&instead.model.provider, &instead.model.id);
+        let warning =
+            format!("Could not restore model {provider}/{id} ({reason}). Using {now}/{id_now}.");
+        Ok(Resolved {
+            warning: Some(warning),
+            ..instead
+        })
+    }
+
+    /// The model of new sessions.
+    fn configured(&self) -> Result<Resolved, String> {
+        let provider = self.settings.text(key::DEFAULT_PROVIDER);
+        if let Some(model) = self.settings.text(key::DEFAULT_MODEL) {
+            return self.models.resolve(provider, model, self.usable);
+        }
+        if let Some(provider) = provider {
+            return self.models.default_of(provider).map(plain);
+        }
+        if let Some(model) = self.models.first_usable(self.usable) {
+            return Ok(plain(model));
+        }
+        if self.any_will_do {
+            return self.models.default_of(STAND_IN).map(plain);
+        }
+        Err(list_models::none(self.models_json))
+    }
+}
+
+fn plain(model: Arc<Model>) -> Resolved {
+    Resolved {
+        model,
+        thinking: None,
+        warning: None,
+    }
+}
