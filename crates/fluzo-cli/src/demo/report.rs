@@ -337,6 +337,7 @@ mod tests {
             peak_overlap: 1,
             steps_played: if passed { 6 } else { 5 },
             steps_total: 6,
+            quirk_refusals: 0,
         }
     }
 
