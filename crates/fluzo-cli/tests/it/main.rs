@@ -15,4 +15,5 @@ mod profile;
 mod rpc;
 mod sessions;
 mod signals;
+mod signatures;
 mod support;
