@@ -144,11 +144,6 @@ impl IndexedBlocks {
         }
     }
 
-    /// Whether `key` has begun a block.
-    pub(crate) fn has(&self, key: u64) -> bool {
-        self.by_key.contains_key(&key)
-    }
-
     /// Whether anything has come.
     pub(crate) fn any(&self) -> bool {
         !self.blocks.is_empty()
@@ -185,11 +180,6 @@ impl IndexedBlocks {
             Kind::Call(call) => call.arguments.trim().is_empty() || call.balance.closed(),
             _ => true,
         })
-    }
-
-    /// Whether a block has begun and not ended.
-    pub(crate) fn any_open(&self) -> bool {
-        self.blocks.iter().any(|block| block.open)
     }
 
     /// Ends the block `key`. A call without an id gets one that `taken` does not know.
@@ -298,7 +288,6 @@ mod tests {
         blocks.sign(7, "g");
         blocks.close(7, &never, &mut out);
         blocks.push(7, "late", &mut out);
-        assert!(blocks.any_open());
         blocks.close_all(Ending::Complete, &never, &mut out);
         blocks.close_all(Ending::Complete, &never, &mut out);
         let names: Vec<_> = out.iter().map(StreamEvent::name).collect();

@@ -133,16 +133,22 @@ impl<'a> Writer<'a> {
         // An item is known to the server by its id, and refused when the reasoning that led to
         // it is missing; so is reasoning without the item that it led to.
         let paired = answer.own && !loses_reasoning(&answer);
-        let mut reasoning = Vec::new();
+        let (mut reasoning, mut calls) = (Vec::new(), Vec::new());
         for part in answer.parts {
             let item = match part {
                 AnswerPart::Thinking { signature, .. } => {
-                    reasoning.extend(signature.and_then(reasoning_item).map(Item::Reasoning));
+                    let kept = signature.filter(|_| paired).and_then(reasoning_item);
+                    reasoning.extend(kept.map(Item::Reasoning));
                     continue;
                 }
                 AnswerPart::Text {
                     text, signature, ..
-                } => self.text(text, signature, paired),
+                } => {
+                    let item = self.text(text, signature, paired);
+                    self.out.append(&mut reasoning);
+                    self.out.push(item);
+                    continue;
+                }
                 AnswerPart::Call {
                     id,
                     given,
@@ -159,9 +165,11 @@ impl<'a> Writer<'a> {
                     call(item, id, name, arguments)
                 }
             };
-            self.out.append(&mut reasoning);
-            self.out.push(item);
+            // Some servers want nothing between calls and their outputs, so calls come last.
+            calls.append(&mut reasoning);
+            calls.push(item);
         }
+        self.out.append(&mut calls);
     }
 
     fn text(&mut self, text: &'a str, signature: Option<&str>, paired: bool) -> Item<'a> {

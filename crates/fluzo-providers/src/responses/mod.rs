@@ -8,6 +8,7 @@ mod end;
 mod ids;
 mod input;
 mod items;
+mod output;
 mod request;
 mod response;
 #[cfg(test)]

@@ -541,6 +541,29 @@ fn reasoning_goes_back_with_the_item_it_led_to_or_not_at_all() {
 }
 
 #[test]
+fn calls_come_last_with_the_reasoning_that_led_to_them() {
+    let other = REASONING.replace("rs_1", "rs_2");
+    let content = json!([
+        thought(REASONING),
+        call("c|fc_1"),
+        thought(&other),
+        signed("t", "msg_9"),
+        call("d|fc_2"),
+    ]);
+    let history = [
+        own(content),
+        result("d|fc_2", json!([said("D")])),
+        result("c|fc_1", json!([said("C")])),
+    ];
+    let json = json_of(&request(json!({}), &history));
+    let items = json["input"].as_array().unwrap().iter();
+    let names: Vec<&str> = items
+        .map(|i| i["id"].as_str().or(i["call_id"].as_str()).unwrap())
+        .collect();
+    assert_eq!(names, ["rs_2", "msg_9", "rs_1", "fc_1", "fc_2", "d", "c"]);
+}
+
+#[test]
 fn earlier_items_never_change_when_the_conversation_goes_on() {
     let mut history = Vec::new();
     let mut before = String::new();

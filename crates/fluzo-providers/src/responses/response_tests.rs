@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{Content, Message, StreamErrorKind};
+use fluzo_llm::{Content, Message, StreamErrorKind, Transcript};
 use proptest::prelude::*;
 use serde_json::json;
 

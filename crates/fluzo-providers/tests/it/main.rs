@@ -15,5 +15,6 @@ mod faults;
 mod gemini;
 mod network;
 mod raw;
+mod responses;
 mod secrets;
 mod support;
