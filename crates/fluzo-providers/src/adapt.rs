@@ -250,6 +250,8 @@ impl<'a> Adapter<'_, 'a> {
         };
         (2u64..)
             .map(candidate)
+            // The number may not be fit either; as it is, it ends the search at the latest.
+            .flat_map(|id| [(self.ids.form)(&id), id])
             .find(|id| !self.used.contains(id.as_str()))
             .unwrap_or_default()
     }

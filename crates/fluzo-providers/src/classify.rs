@@ -153,7 +153,7 @@ pub fn classify(status: Option<u16>, text: &str) -> StreamErrorKind {
     }
 }
 
-fn matches(text: &str, pattern: &str) -> bool {
+pub(crate) fn matches(text: &str, pattern: &str) -> bool {
     let (text, bytes) = (text.as_bytes(), pattern.as_bytes());
     match bytes.strip_prefix(b"^") {
         Some(rest) => matches_at(text, rest),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fluzo_llm::{
-    AbortSignal, BoxFuture, EventStream, Finish, StreamError, StreamErrorKind, StreamEvent,
+    AbortSignal, BoxFuture, EventStream, Finish, FormSwitch, StreamError, StreamErrorKind, StreamEvent,
 };
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -18,6 +18,7 @@ use crate::assemble::Events;
 use crate::failure::{self, Context, ERROR_BODY_LIMIT};
 use crate::http::Answer;
 use crate::limits::{Limit, Limits};
+use crate::quirks;
 
 /// The most that is read after the dialect's own end, so that the connection can be kept.
 const DRAIN_BYTES: usize = 64 * 1024;
@@ -73,6 +74,15 @@ pub(crate) struct Exchange {
     pub abort: AbortSignal,
     pub context: Context,
     pub reader: Box<dyn Reader>,
+    pub asked: Asked,
+}
+
+/// What of the request counts for the judgement of its response.
+pub(crate) struct Asked {
+    /// The context window of the model, in tokens.
+    pub window: u64,
+    /// The first of the switches that would change the request.
+    pub other_form: Box<dyn Fn(&[FormSwitch]) -> Option<FormSwitch> + Send>,
 }
 
 /// The events of `exchange`. Nothing is sent before the first poll.
@@ -84,6 +94,7 @@ pub(crate) fn drive(exchange: Exchange) -> EventStream {
         abort,
         context,
         reader,
+        asked,
     } = exchange;
     let driver = Driver {
         phase: Phase::Sending(send),
@@ -91,6 +102,7 @@ pub(crate) fn drive(exchange: Exchange) -> EventStream {
         abort,
         context,
         reader,
+        asked,
         clock: LimitClock {
             limits,
             began: None,
@@ -125,6 +137,7 @@ struct Driver {
     abort: AbortSignal,
     context: Context,
     reader: Box<dyn Reader>,
+    asked: Asked,
     clock: LimitClock,
     received: u64,
     queue: Events,
@@ -156,7 +169,8 @@ impl Driver {
 
     fn deliver(&mut self, event: StreamEvent) -> StreamEvent {
         self.handed_out = true;
-        let event = self.context.scrub(event);
+        let mut event = self.context.scrub(event);
+        self.complete(&mut event);
         match &event {
             StreamEvent::TextStart { .. }
             | StreamEvent::ThinkingStart { .. }
@@ -165,6 +179,29 @@ impl Driver {
             _ => {}
         }
         event
+    }
+
+    /// Says of a last event what only the request tells: that it did not fit although nobody
+    /// said so, and that another form of it may be taken where this one was refused.
+    fn complete(&self, event: &mut StreamEvent) {
+        match event {
+            StreamEvent::Done(finish) => {
+                finish.overflow = finish
+                    .usage
+                    .overflows(&finish.stop_reason, self.asked.window);
+            }
+            StreamEvent::Failed(finish) if self.opened == 0 => {
+                let Some(error) = &mut finish.error else {
+                    return;
+                };
+                let candidates = quirks::candidates(error);
+                if let Some(switch) = (self.asked.other_form)(&candidates) {
+                    error.kind = StreamErrorKind::FormRefused;
+                    error.alternative = Some(switch);
+                }
+            }
+            _ => {}
+        }
     }
 
     async fn send(&mut self, mut send: BoxFuture<'static, Result<Answer, StreamError>>) {

@@ -132,6 +132,10 @@ impl Case {
                 clock: Arc::new(|| 0),
             },
             reader: Box::new(Lines { output: false }),
+            asked: Asked {
+                window: 100,
+                other_form: Box::new(|switches| switches.last().copied()),
+            },
         })
     }
 }

@@ -26,6 +26,7 @@ mod loose;
 mod model_lists;
 mod provider;
 mod proxy;
+pub mod quirks;
 mod reader;
 mod redact;
 pub mod responses;

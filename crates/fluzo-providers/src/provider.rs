@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use fluzo_llm::{
-    AbortSignal, EventStream, ModelRequest, Provider, Secret, StreamError, StreamErrorKind,
+    AbortSignal, EventStream, FormSwitch, ModelRequest, Provider, Secret, StreamError, StreamErrorKind,
     StreamEvent,
 };
 use futures_util::stream;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::drive::{Exchange, drive};
+use crate::drive::{Asked, Exchange, drive};
 use crate::failure::{Clock, Context};
 use crate::http::{HttpClient, Post};
 use crate::limits::LimitPolicy;
@@ -72,10 +72,10 @@ impl HttpProvider {
 
     fn exchange(
         &self,
-        request: &ModelRequest,
+        request: ModelRequest,
         abort: AbortSignal,
     ) -> Result<Exchange, StreamError> {
-        let url = self.dialect.endpoint(request)?;
+        let url = self.dialect.endpoint(&request)?;
         let limits = self.limits.of(&url);
         let context = Context {
             redactor: Redactor::new(&request.auth),
@@ -83,16 +83,17 @@ impl HttpProvider {
         };
         let body = self
             .dialect
-            .body(request)
+            .body(&request)
             .map_err(|error| invalid(format!("the request cannot be written as JSON: {error}")))?;
         let post = Post {
             url: url.clone(),
-            headers: self.headers(request)?,
+            headers: self.headers(&request)?,
             body,
             connect: limits.connect,
         };
         let http = Arc::clone(&self.http);
-        let meaning = self.dialect.meaning(request, context.clone());
+        let meaning = self.dialect.meaning(&request, context.clone());
+        let dialect = self.dialect;
         Ok(Exchange {
             // The client is built, and the request sent, by the first poll.
             send: Box::pin(async move { http.post(post).await }),
@@ -101,6 +102,10 @@ impl HttpProvider {
             abort,
             reader: Box::new(BodyReader::new(meaning, &limits, context.clone())),
             context,
+            asked: Asked {
+                window: request.model.context_window,
+                other_form: Box::new(move |switches| other_form(dialect, &request, switches)),
+            },
         })
     }
 
@@ -129,11 +134,34 @@ impl HttpProvider {
 
 impl Provider for HttpProvider {
     fn stream(&self, request: ModelRequest, abort: AbortSignal) -> EventStream {
-        match self.exchange(&request, abort) {
+        match self.exchange(request, abort) {
             Ok(exchange) => drive(exchange),
             Err(error) => Box::pin(stream::iter([StreamEvent::failure(error)])),
         }
     }
+}
+
+/// The first of `switches` that would change `request`. A key that the user or an earlier
+/// refusal has decided about is not offered.
+fn other_form(
+    dialect: &dyn Dialect,
+    request: &ModelRequest,
+    switches: &[FormSwitch],
+) -> Option<FormSwitch> {
+    let decided = |switch: &&FormSwitch| {
+        let mut forms = request.options.forms.iter();
+        request.model.compat.contains_key(switch.key())
+            || forms.any(|form| form.key() == switch.key())
+    };
+    let mut open = switches.iter().filter(|switch| !decided(switch)).peekable();
+    open.peek()?;
+    let body = dialect.body(request).ok()?;
+    let changes = |switch: &&FormSwitch| {
+        let mut other = request.clone();
+        other.options.forms.push(**switch);
+        dialect.body(&other).is_ok_and(|other| other != body)
+    };
+    open.find(changes).copied()
 }
 
 /// The base URL of `request` with `segments` added to its path.

@@ -1,251 +1,124 @@
-//! What a server of this dialect does differently: detected by provider and base URL, then
-//! overridden by the model's `compat` settings.
+//! What counts for one request: the quirks of the server's family, changed by the model's
+//! `compat` settings, changed by the form switches that a refusal led to.
 
-use fluzo_llm::Model;
+use fluzo_llm::{FormSwitch, Model};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The quirks of one server.
+use crate::quirks::{
+    CallOnlyContent, IdForm, MaxTokensField, Quirks, Replay, ThinkingFormat, USUAL,
+    family,
+};
+
+/// What counts for requests to one model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Compat {
-    pub supports_store: bool,
-    pub supports_developer_role: bool,
-    pub supports_reasoning_effort: bool,
-    pub supports_usage_in_streaming: bool,
-    pub max_tokens_field: MaxTokensField,
-    pub requires_tool_result_name: bool,
-    pub requires_assistant_after_tool_result: bool,
-    pub requires_thinking_as_text: bool,
-    pub requires_reasoning_content_on_assistant_messages: bool,
-    pub thinking_format: ThinkingFormat,
-    pub anthropic_cache_control: bool,
+    pub quirks: Quirks,
+    /// The system prompt of a thinking model has the role `developer`.
+    pub developer_role: bool,
+    /// Requests are marked for caching as Anthropic does it.
+    pub cache_marks: bool,
     pub open_router_routing: Option<Value>,
     pub vercel_gateway_routing: Option<Value>,
-    pub supports_strict_mode: bool,
-    pub zai_tool_stream: bool,
 }
-
-/// Which field caps the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum MaxTokensField {
-    MaxCompletionTokens,
-    MaxTokens,
-}
-
-/// How thinking is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ThinkingFormat {
-    Openai,
-    Openrouter,
-    Deepseek,
-    Zai,
-    Qwen,
-    QwenChatTemplate,
-    Together,
-    StringThinking,
-    AntLing,
-}
-
-/// A group of servers: by provider name, or by a part of the base URL.
-struct Group {
-    providers: &'static [&'static str],
-    urls: &'static [&'static str],
-}
-
-const CEREBRAS: Group = Group {
-    providers: &["cerebras"],
-    urls: &["cerebras.ai"],
-};
-const XAI: Group = Group {
-    providers: &["xai"],
-    urls: &["api.x.ai"],
-};
-const CHUTES: Group = Group {
-    providers: &["chutes"],
-    urls: &["chutes.ai"],
-};
-const DEEPSEEK: Group = Group {
-    providers: &["deepseek"],
-    urls: &["deepseek.com"],
-};
-const ZAI: Group = Group {
-    providers: &["zai", "zai-coding-cn"],
-    urls: &["api.z.ai", "open.bigmodel.cn"],
-};
-const MOONSHOT: Group = Group {
-    providers: &["moonshotai", "moonshotai-cn"],
-    urls: &["api.moonshot."],
-};
-const OPENCODE: Group = Group {
-    providers: &["opencode", "opencode-go"],
-    urls: &["opencode.ai"],
-};
-const CF_WORKERS: Group = Group {
-    providers: &["cloudflare-workers-ai"],
-    urls: &["api.cloudflare.com"],
-};
-const CF_GATEWAY: Group = Group {
-    providers: &["cloudflare-ai-gateway"],
-    urls: &["gateway.ai.cloudflare.com"],
-};
-const NVIDIA: Group = Group {
-    providers: &["nvidia"],
-    urls: &["integrate.api.nvidia.com"],
-};
-const TOGETHER: Group = Group {
-    providers: &["together"],
-    urls: &["api.together."],
-};
-const ANT_LING: Group = Group {
-    providers: &["ant-ling"],
-    urls: &["api.ant-ling.com"],
-};
-const OPENROUTER: Group = Group {
-    providers: &["openrouter"],
-    urls: &["openrouter.ai"],
-};
-
-/// What a group does to the defaults.
-type Effect = fn(&mut Compat);
-
-const RULES: &[(&[Group], Effect)] = &[
-    (
-        &[
-            CEREBRAS, XAI, CHUTES, DEEPSEEK, ZAI, MOONSHOT, OPENCODE, CF_WORKERS, CF_GATEWAY,
-            NVIDIA, TOGETHER, ANT_LING,
-        ],
-        |c| (c.supports_store, c.supports_developer_role) = (false, false),
-    ),
-    (
-        &[XAI, ZAI, MOONSHOT, CF_GATEWAY, NVIDIA, TOGETHER, ANT_LING],
-        |c| c.supports_reasoning_effort = false,
-    ),
-    (
-        &[CHUTES, MOONSHOT, CF_GATEWAY, TOGETHER, NVIDIA, ANT_LING],
-        |c| c.max_tokens_field = MaxTokensField::MaxTokens,
-    ),
-    (&[DEEPSEEK], |c| {
-        c.thinking_format = ThinkingFormat::Deepseek;
-        c.requires_reasoning_content_on_assistant_messages = true;
-    }),
-    (&[ZAI], |c| c.thinking_format = ThinkingFormat::Zai),
-    (&[TOGETHER], |c| {
-        c.thinking_format = ThinkingFormat::Together
-    }),
-    (&[ANT_LING], |c| c.thinking_format = ThinkingFormat::AntLing),
-    (&[OPENROUTER], |c| {
-        c.thinking_format = ThinkingFormat::Openrouter
-    }),
-    (&[MOONSHOT, CF_GATEWAY, TOGETHER, NVIDIA], |c| {
-        c.supports_strict_mode = false
-    }),
-];
 
 impl Compat {
-    /// The quirks of the server of `model`. Settings that are unknown or of another type
-    /// change nothing.
-    pub(crate) fn of(model: &Model) -> Self {
-        let mut compat = Self::detect(model);
-        compat.apply(model);
-        compat
-    }
-
-    fn detect(model: &Model) -> Self {
-        let mut compat = Self::default();
-        let base_url = model.base_url.to_lowercase();
-        let is = |group: &Group| {
-            group.providers.contains(&model.provider.as_str())
-                || group.urls.iter().any(|url| base_url.contains(url))
-        };
-        for (groups, effect) in RULES {
-            if groups.iter().any(is) {
-                effect(&mut compat);
-            }
-        }
-        if is(&OPENROUTER) {
-            let anthropic = model.id.starts_with("anthropic/");
-            compat.anthropic_cache_control = anthropic;
-            compat.supports_developer_role = anthropic || model.id.starts_with("openai/");
-        }
-        compat
-    }
-
-    fn apply(&mut self, model: &Model) {
-        let given = |name: &str| model.compat.get(name);
-        let flags: [(&str, &mut bool); 10] = [
-            ("supportsStore", &mut self.supports_store),
-            ("supportsDeveloperRole", &mut self.supports_developer_role),
-            (
-                "supportsReasoningEffort",
-                &mut self.supports_reasoning_effort,
-            ),
-            (
-                "supportsUsageInStreaming",
-                &mut self.supports_usage_in_streaming,
-            ),
-            (
-                "requiresToolResultName",
-                &mut self.requires_tool_result_name,
-            ),
-            (
-                "requiresAssistantAfterToolResult",
-                &mut self.requires_assistant_after_tool_result,
-            ),
-            (
-                "requiresThinkingAsText",
-                &mut self.requires_thinking_as_text,
-            ),
-            (
-                "requiresReasoningContentOnAssistantMessages",
-                &mut self.requires_reasoning_content_on_assistant_messages,
-            ),
-            ("supportsStrictMode", &mut self.supports_strict_mode),
-            ("zaiToolStream", &mut self.zai_tool_stream),
-        ];
-        for (name, flag) in flags {
-            if let Some(value) = given(name).and_then(Value::as_bool) {
-                *flag = value;
-            }
-        }
-        if let Some(field) =
-            given("maxTokensField").and_then(|v| MaxTokensField::deserialize(v).ok())
-        {
-            self.max_tokens_field = field;
-        }
-        if let Some(format) =
-            given("thinkingFormat").and_then(|v| ThinkingFormat::deserialize(v).ok())
-        {
-            self.thinking_format = format;
-        }
-        if let Some(format) = given("cacheControlFormat").and_then(Value::as_str) {
-            self.anthropic_cache_control = format == "anthropic";
-        }
-        let object = |name: &str| given(name).filter(|v| v.is_object()).cloned();
-        self.open_router_routing = object("openRouterRouting");
-        self.vercel_gateway_routing = object("vercelGatewayRouting");
-    }
-}
-
-impl Default for Compat {
-    fn default() -> Self {
-        Self {
-            supports_store: true,
-            supports_developer_role: true,
-            supports_reasoning_effort: true,
-            supports_usage_in_streaming: true,
-            max_tokens_field: MaxTokensField::MaxCompletionTokens,
-            requires_tool_result_name: false,
-            requires_assistant_after_tool_result: false,
-            requires_thinking_as_text: false,
-            requires_reasoning_content_on_assistant_messages: false,
-            thinking_format: ThinkingFormat::Openai,
-            anthropic_cache_control: false,
+    /// What counts for `model` at `base_url` when `forms` are in effect. Settings that are
+    /// unknown or of another type change nothing.
+    pub(crate) fn of(model: &Model, base_url: &str, forms: &[FormSwitch]) -> Self {
+        let quirks = family(&model.provider, base_url).map_or(USUAL, |family| family.quirks);
+        let mut compat = Self {
+            quirks,
+            developer_role: quirks.developer_role.holds(&model.id),
+            cache_marks: quirks.cache_marks.holds(&model.id),
             open_router_routing: None,
             vercel_gateway_routing: None,
-            supports_strict_mode: true,
-            zai_tool_stream: false,
+        };
+        for (key, value) in &model.compat {
+            compat.set(key, value);
+        }
+        for switch in forms {
+            if let Ok(value) = serde_json::from_str(switch.value()) {
+                compat.set(switch.key(), &value);
+            }
+        }
+        compat
+    }
+
+    /// The field that caps the output.
+    pub(crate) fn caps_with(&self, field: MaxTokensField) -> bool {
+        self.quirks.max_tokens_field == field
+    }
+
+    fn set(&mut self, key: &str, value: &Value) {
+        if let (Some(flag), Some(value)) = (self.flag(key), value.as_bool()) {
+            *flag = value;
+            return;
+        }
+        let quirks = &mut self.quirks;
+        match (key, value) {
+            ("requiresReasoningContentOnAssistantMessages", Value::Bool(required)) => {
+                quirks.reasoning = match (required, quirks.reasoning) {
+                    (true, _) => Replay::Required,
+                    (false, Replay::Required) => Replay::Kept,
+                    (false, other) => other,
+                }
+            }
+            ("replaysReasoning", Value::Bool(false)) => quirks.reasoning = Replay::Never,
+            ("replaysReasoning", Value::Bool(true)) if quirks.reasoning == Replay::Never => {
+                quirks.reasoning = Replay::Kept;
+            }
+            ("openRouterRouting", Value::Object(_)) => {
+                self.open_router_routing = Some(value.clone());
+            }
+            ("vercelGatewayRouting", Value::Object(_)) => {
+                self.vercel_gateway_routing = Some(value.clone());
+            }
+            (key, Value::String(name)) => self.set_name(key, name),
+            _ => {}
+        }
+    }
+
+    fn flag(&mut self, key: &str) -> Option<&mut bool> {
+        let quirks = &mut self.quirks;
+        Some(match key {
+            "supportsStore" => &mut quirks.store,
+            "supportsDeveloperRole" => &mut self.developer_role,
+            "supportsReasoningEffort" => &mut quirks.reasoning_effort,
+            "supportsUsageInStreaming" => &mut quirks.stream_usage,
+            "requiresToolResultName" => &mut quirks.tool_result_name,
+            "requiresAssistantAfterToolResult" => &mut quirks.answer_after_results,
+            "requiresThinkingAsText" => &mut quirks.thinking_as_text,
+            "supportsStrictMode" => &mut quirks.strict,
+            "supportsLongCacheRetention" => &mut quirks.long_cache,
+            "sendSessionAffinityHeaders" => &mut quirks.session_affinity,
+            "zaiToolStream" => &mut quirks.tool_stream,
+            _ => return None,
+        })
+    }
+
+    fn set_name(&mut self, key: &str, name: &str) {
+        let quirks = &mut self.quirks;
+        match (key, name) {
+            ("maxTokensField", "max_tokens") => quirks.max_tokens_field = MaxTokensField::MaxTokens,
+            ("maxTokensField", "max_completion_tokens") => {
+                quirks.max_tokens_field = MaxTokensField::MaxCompletionTokens;
+            }
+            ("callOnlyContent", "null") => quirks.call_only_content = CallOnlyContent::Null,
+            ("callOnlyContent", "empty") => quirks.call_only_content = CallOnlyContent::Empty,
+            ("callOnlyContent", "none") => quirks.call_only_content = CallOnlyContent::LeftOut,
+            ("userContent", "text") => quirks.plain_user_content = true,
+            ("userContent", "parts") => quirks.plain_user_content = false,
+            ("toolCallIds", "short") => quirks.ids = IdForm::Short,
+            ("toolCallIds", "any") => quirks.ids = IdForm::Any,
+            ("cacheControlFormat", format) => self.cache_marks = format == "anthropic",
+            ("thinkingFormat", format) => {
+                let format = Value::from(format);
+                if let Ok(format) = ThinkingFormat::deserialize(&format) {
+                    quirks.thinking_format = format;
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -263,40 +136,33 @@ mod tests {
         .unwrap()
     }
 
-    /// The letters of what differs from the defaults.
+    fn of(model: &Model) -> Compat {
+        Compat::of(model, &model.base_url, &[])
+    }
+
+    /// The letters of what differs from the usual.
     fn shape(compat: &Compat) -> String {
-        let defaults = Compat::default();
+        let quirks = &compat.quirks;
         let rows = [
-            ("store", compat.supports_store != defaults.supports_store),
-            (
-                "developer",
-                compat.supports_developer_role != defaults.supports_developer_role,
-            ),
-            (
-                "effort",
-                compat.supports_reasoning_effort != defaults.supports_reasoning_effort,
-            ),
+            ("store", !quirks.store),
+            ("developer", !compat.developer_role),
+            ("effort", !quirks.reasoning_effort),
             (
                 "max_tokens",
-                compat.max_tokens_field == MaxTokensField::MaxTokens,
+                quirks.max_tokens_field == MaxTokensField::MaxTokens,
             ),
-            (
-                "strict",
-                compat.supports_strict_mode != defaults.supports_strict_mode,
-            ),
-            (
-                "reasoning",
-                compat.requires_reasoning_content_on_assistant_messages,
-            ),
-            ("cache", compat.anthropic_cache_control),
+            ("strict", !quirks.strict),
+            ("reasoning", quirks.reasoning == Replay::Required),
+            ("cache", compat.cache_marks),
+            ("short_cache", !quirks.long_cache),
         ];
         let mut out: Vec<String> = rows
             .iter()
             .filter(|(_, differs)| *differs)
             .map(|(n, _)| (*n).to_owned())
             .collect();
-        if compat.thinking_format != ThinkingFormat::Openai {
-            out.push(format!("{:?}", compat.thinking_format));
+        if quirks.thinking_format != ThinkingFormat::Openai {
+            out.push(format!("{:?}", quirks.thinking_format));
         }
         out.join(" ")
     }
@@ -330,30 +196,35 @@ mod tests {
                 "store developer effort max_tokens strict",
             ),
             ("opencode", "", "m", "store developer"),
-            ("cloudflare-workers-ai", "", "m", "store developer"),
+            (
+                "cloudflare-workers-ai",
+                "",
+                "m",
+                "store developer short_cache",
+            ),
             (
                 "cloudflare-ai-gateway",
                 "",
                 "m",
-                "store developer effort max_tokens strict",
+                "store developer effort max_tokens strict short_cache",
             ),
             (
                 "nvidia",
                 "",
                 "m",
-                "store developer effort max_tokens strict",
+                "store developer effort max_tokens strict short_cache",
             ),
             (
                 "together",
                 "",
                 "m",
-                "store developer effort max_tokens strict Together",
+                "store developer effort max_tokens strict short_cache Together",
             ),
             (
                 "ant-ling",
                 "",
                 "m",
-                "store developer effort max_tokens AntLing",
+                "store developer effort max_tokens short_cache AntLing",
             ),
             ("openrouter", "", "z/m", "developer Openrouter"),
             ("openrouter", "", "openai/m", "Openrouter"),
@@ -361,7 +232,7 @@ mod tests {
         ];
         for (provider, url, id, expected) in rows {
             assert_eq!(
-                shape(&Compat::of(&model(provider, url, id, "{}"))),
+                shape(&of(&model(provider, url, id, "{}"))),
                 expected,
                 "{provider} {url} {id}"
             );
@@ -371,18 +242,50 @@ mod tests {
     #[test]
     fn settings_win_and_unknown_ones_are_ignored() {
         let compat = r#"{"supportsStore":false,"maxTokensField":"max_tokens","thinkingFormat":"qwen-chat-template","supportsStrictMode":"no","later":1,"openRouterRouting":{"zdr":true}}"#;
-        let compat = Compat::of(&model("fake", "", "m", compat));
+        let compat = of(&model("fake", "", "m", compat));
         assert_eq!(shape(&compat), "store max_tokens QwenChatTemplate");
         assert_eq!(
             compat.open_router_routing,
             Some(serde_json::json!({"zdr": true}))
         );
-        let compat = Compat::of(&model(
+        let compat = of(&model(
             "deepseek",
             "",
             "m",
             r#"{"supportsStore":true,"thinkingFormat":"strange"}"#,
         ));
         assert_eq!(shape(&compat), "developer reasoning Deepseek");
+    }
+
+    #[test]
+    fn a_form_switch_counts_like_its_setting_and_wins() {
+        for switch in FormSwitch::ALL {
+            let setting = format!("{{{}}}", switch.setting());
+            let set = model("fake", "", "m", &setting);
+            let plain = model("fake", "", "m", "{}");
+            let switched = Compat::of(&plain, "", &[switch]);
+            assert_eq!(switched, of(&set), "{switch:?}");
+            // Those for what is usual anyway change nothing.
+            let usual = matches!(
+                switch,
+                FormSwitch::NullContent | FormSwitch::MaxCompletionTokens
+            );
+            assert_eq!(switched == of(&plain), usual, "{switch:?}");
+        }
+        let set = model(
+            "fake",
+            "",
+            "m",
+            r#"{"maxTokensField":"max_completion_tokens"}"#,
+        );
+        let compat = Compat::of(&set, "", &[FormSwitch::MaxTokens]);
+        assert!(compat.caps_with(MaxTokensField::MaxTokens));
+    }
+
+    #[test]
+    fn the_address_that_the_credentials_name_counts() {
+        let model = model("fake", "http://h", "m", "{}");
+        let compat = Compat::of(&model, "https://api.deepseek.com/v1", &[]);
+        assert_eq!(shape(&compat), "store developer reasoning Deepseek");
     }
 }

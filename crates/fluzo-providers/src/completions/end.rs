@@ -2,6 +2,8 @@
 
 use fluzo_llm::{StopReason, StreamError, StreamErrorKind};
 
+use crate::quirks::{FINISH_REASONS, FinishMeaning};
+
 /// What was seen of a response by the time no more of it comes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signals {
@@ -34,12 +36,12 @@ pub enum Judgement {
 
 /// Judges a response.
 ///
-/// A finish reason settles it. Without one the response is whole when it has content, no
+/// A finish reason that says something settles it. Without one the response is whole when it has content, no
 /// call is open in its arguments, and either the end marker was seen or both the usage was
 /// reported and the body ended as it should.
 pub fn judge_end(signals: &Signals) -> Judgement {
-    if let Some(finish) = &signals.finish {
-        return map_finish(finish);
+    if let Some(judgement) = signals.finish.as_deref().and_then(map_finish) {
+        return judgement;
     }
     if signals.calls && !signals.calls_closed {
         return Judgement::Incomplete(
@@ -57,20 +59,26 @@ pub fn judge_end(signals: &Signals) -> Judgement {
     })
 }
 
-fn map_finish(finish: &str) -> Judgement {
-    let kind = match finish {
-        "stop" | "end" | "eos" | "stop_sequence" => return Judgement::Complete(StopReason::Stop),
-        "length" | "max_tokens" => return Judgement::Complete(StopReason::Length),
-        "tool_calls" | "function_call" | "tool_use" => {
-            return Judgement::Complete(StopReason::ToolUse);
-        }
-        "network_error" | "error" => StreamErrorKind::Transient,
-        _ => StreamErrorKind::Refused,
+/// `None` when the reason says nothing.
+fn map_finish(finish: &str) -> Option<Judgement> {
+    let plain = finish.trim().to_lowercase();
+    let row = FINISH_REASONS
+        .iter()
+        .find(|(reason, ..)| *reason == plain.as_str());
+    let kind = match row.map(|(_, meaning, _)| meaning) {
+        Some(FinishMeaning::Stop) => return Some(Judgement::Complete(StopReason::Stop)),
+        Some(FinishMeaning::Length) => return Some(Judgement::Complete(StopReason::Length)),
+        Some(FinishMeaning::ToolUse) => return Some(Judgement::Complete(StopReason::ToolUse)),
+        Some(FinishMeaning::Unsaid) => return None,
+        Some(FinishMeaning::Failed) => StreamErrorKind::Transient,
+        Some(FinishMeaning::Full) => StreamErrorKind::Capacity,
+        Some(FinishMeaning::Overflow) => StreamErrorKind::Overflow,
+        None => StreamErrorKind::Refused,
     };
-    Judgement::Failed(StreamError::new(
+    Some(Judgement::Failed(StreamError::new(
         kind,
         format!("Provider finish_reason: {finish}"),
-    ))
+    )))
 }
 
 #[cfg(test)]
@@ -114,10 +122,32 @@ mod tests {
                 "Provider finish_reason: network_error Transient",
             ),
             ("abc", "Provider finish_reason: abc Refused"),
+            ("eos", "stop"),
+            ("STOP", "stop"),
+            ("end_turn", "stop"),
+            ("model_length", "length"),
+            (
+                "insufficient_system_resource",
+                "Provider finish_reason: insufficient_system_resource Capacity",
+            ),
+            (
+                "model_context_window_exceeded",
+                "Provider finish_reason: model_context_window_exceeded Overflow",
+            ),
         ];
         for (finish, expected) in rows {
             check(Some(finish), "t", expected);
             check(Some(finish), "tdu", expected);
+        }
+    }
+
+    #[test]
+    fn a_finish_reason_that_says_nothing_leaves_it_to_the_other_signals() {
+        for finish in ["unknown", "null", "None", "load"] {
+            check(Some(finish), "tudc", "stop");
+            check(Some(finish), "Aud", "toolUse");
+            check(Some(finish), "t", "incomplete");
+            check(Some(finish), "ad", "incomplete");
         }
     }
 

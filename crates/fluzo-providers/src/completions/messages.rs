@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use fluzo_llm::{Extra, ImageContent, Model, Transcript};
+use fluzo_llm::{Extra, ImageContent, Model, ModelRequest};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::compat::Compat;
 use crate::adapt::{Answer, AnswerPart, Ids, Piece, ToolReply, Turn, adapt, plain_id};
+use crate::quirks::{CallOnlyContent, IdForm, Replay};
 
 const SEE_IMAGE: &str = "(see attached image)";
 const TOOL_IMAGES: &str = "Attached image(s) from tool result:";
@@ -19,6 +20,9 @@ const THINKING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning
 
 /// Longest id that every server takes.
 const ID_LIMIT: usize = 40;
+
+/// Length of ids where they are short.
+const SHORT_ID: usize = 9;
 
 /// A message on the wire. The order of the fields is the order of the keys.
 #[derive(Debug, Serialize)]
@@ -34,7 +38,9 @@ pub(crate) enum WireMessage<'a> {
     },
     Assistant {
         role: &'static str,
-        content: Option<Cow<'a, str>>,
+        /// `Some(None)` is written as `null`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<Option<Cow<'a, str>>>,
         #[serde(flatten)]
         thinking: Map<String, Value>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -75,12 +81,19 @@ pub(crate) struct ImageUrl {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct CacheControl {
     r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
 }
 
-/// The only mark in use.
-pub(crate) const EPHEMERAL: CacheControl = CacheControl {
-    r#type: "ephemeral",
-};
+impl CacheControl {
+    /// The mark that is in use; what is before it is kept for an hour when `long`.
+    pub(crate) fn ephemeral(long: bool) -> Self {
+        Self {
+            r#type: "ephemeral",
+            ttl: long.then_some("1h"),
+        }
+    }
+}
 
 /// A tool call of an earlier response.
 #[derive(Debug, Serialize)]
@@ -96,24 +109,25 @@ struct WireFunction<'a> {
     arguments: String,
 }
 
-/// The messages of a request to `model`, the system prompt first.
+/// The messages of `request`, the system prompt first, marked for caching with `mark`.
 pub(crate) fn messages<'a>(
-    model: &'a Model,
+    request: &'a ModelRequest,
     compat: &'a Compat,
-    system_prompt: &'a str,
-    transcript: &'a Transcript,
+    mark: Option<CacheControl>,
 ) -> Vec<WireMessage<'a>> {
+    let model = &*request.model;
     let mut writer = Writer {
         model,
         compat,
+        mark,
         out: Vec::new(),
         images: Vec::new(),
         after_result: false,
     };
-    if !system_prompt.is_empty() {
-        writer.system(system_prompt);
+    if !request.system_prompt.is_empty() {
+        writer.system(&request.system_prompt);
     }
-    for turn in adapt(model, ids(model), transcript) {
+    for turn in adapt(model, ids(compat.quirks.ids), &request.transcript) {
         match turn {
             Turn::User(pieces) => writer.user(pieces),
             Turn::Assistant(answer) => writer.assistant(answer),
@@ -121,23 +135,46 @@ pub(crate) fn messages<'a>(
         }
     }
     writer.flush_images();
-    if compat.anthropic_cache_control {
-        mark_last(&mut writer.out);
+    if let Some(mark) = mark {
+        mark_last(&mut writer.out, mark);
     }
     writer.out
 }
 
-/// Ids of other dialects carry more than a call's id; OpenAI refuses long ones.
-fn ids(model: &Model) -> Ids {
-    let form: fn(&str) -> String = match model.provider.as_str() {
-        "openai" => |id| first_part(id).unwrap_or_else(|| id.chars().take(ID_LIMIT).collect()),
-        _ => |id| first_part(id).unwrap_or_else(|| id.to_owned()),
+/// Ids of other dialects carry more than a call's id; some servers refuse long ones.
+fn ids(form: IdForm) -> Ids {
+    let (form, own, longest): (fn(&str) -> String, bool, usize) = match form {
+        IdForm::Any => (
+            |id| first_part(id).unwrap_or_else(|| id.to_owned()),
+            false,
+            ID_LIMIT,
+        ),
+        IdForm::AtMost40 => (
+            |id| first_part(id).unwrap_or_else(|| id.chars().take(ID_LIMIT).collect()),
+            false,
+            ID_LIMIT,
+        ),
+        IdForm::Short => (short_id, true, SHORT_ID),
     };
-    Ids {
-        form,
-        own: false,
-        longest: ID_LIMIT,
+    Ids { form, own, longest }
+}
+
+/// Nine letters and digits: the id itself, or what stands for it.
+fn short_id(id: &str) -> String {
+    if id.len() == SHORT_ID && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return id.to_owned();
     }
+    const SIGNS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    // FNV-1a: the same on every machine and in every version.
+    let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut sign = || {
+        let place = usize::try_from(hash % 62).unwrap_or(0);
+        hash /= 62;
+        char::from(SIGNS[place])
+    };
+    (0..SHORT_ID).map(|_| sign()).collect()
 }
 
 /// The call's part of an id that names an item too.
@@ -149,6 +186,7 @@ fn first_part(id: &str) -> Option<String> {
 struct Writer<'a> {
     model: &'a Model,
     compat: &'a Compat,
+    mark: Option<CacheControl>,
     out: Vec<WireMessage<'a>>,
     /// Images of the tool results of the last turn.
     images: Vec<&'a ImageContent>,
@@ -158,15 +196,14 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn system(&mut self, prompt: &'a str) {
-        let developer = self.model.reasoning && self.compat.supports_developer_role;
+        let developer = self.model.reasoning && self.compat.developer_role;
         let role = if developer { "developer" } else { "system" };
-        self.out.push(if self.compat.anthropic_cache_control {
-            let cache_control = Some(EPHEMERAL);
+        self.out.push(if self.mark.is_some() {
             WireMessage::Parts {
                 role,
                 content: vec![Part::Text {
                     text: prompt.into(),
-                    cache_control,
+                    cache_control: self.mark,
                 }],
             }
         } else {
@@ -180,6 +217,13 @@ impl<'a> Writer<'a> {
     fn user(&mut self, pieces: Vec<Piece<'a>>) {
         self.flush_images();
         self.bridge();
+        if let Some(text) = self.plain_text(&pieces) {
+            self.out.push(WireMessage::Plain {
+                role: "user",
+                content: text.into(),
+            });
+            return;
+        }
         let part = |piece| match piece {
             Piece::Text(text) => text_part(text),
             Piece::Image(image) => image_part(image),
@@ -188,6 +232,19 @@ impl<'a> Writer<'a> {
             role: "user",
             content: pieces.into_iter().map(part).collect(),
         });
+    }
+
+    /// A user message as one text, where the server wants it so and it has no image.
+    fn plain_text(&self, pieces: &[Piece<'a>]) -> Option<String> {
+        if !self.compat.quirks.plain_user_content || self.mark.is_some() {
+            return None;
+        }
+        let text = |piece: &Piece<'a>| match piece {
+            Piece::Text(text) => Some(*text),
+            Piece::Image(_) => None,
+        };
+        let texts: Option<Vec<&str>> = pieces.iter().map(text).collect();
+        Some(texts?.join("\n"))
     }
 
     fn assistant(&mut self, answer: Answer<'a>) {
@@ -214,17 +271,30 @@ impl<'a> Writer<'a> {
         if text.is_empty() && tool_calls.is_empty() {
             return;
         }
-        let empty = self
-            .compat
-            .requires_assistant_after_tool_result
-            .then_some(Cow::Borrowed(""));
+        if self.compat.quirks.reasoning == Replay::Never {
+            reasoning_details.clear();
+        }
         self.out.push(WireMessage::Assistant {
             role: "assistant",
-            content: if text.is_empty() { empty } else { Some(text) },
+            content: self.content(text),
             thinking,
             tool_calls,
             reasoning_details,
         });
+    }
+
+    fn content(&self, text: Cow<'a, str>) -> Option<Option<Cow<'a, str>>> {
+        if !text.is_empty() {
+            return Some(Some(text));
+        }
+        match self.compat.quirks.call_only_content {
+            CallOnlyContent::Null if self.compat.quirks.answer_after_results => {
+                Some(Some(Cow::Borrowed("")))
+            }
+            CallOnlyContent::Null => Some(None),
+            CallOnlyContent::Empty => Some(Some(Cow::Borrowed(""))),
+            CallOnlyContent::LeftOut => None,
+        }
     }
 
     /// Text, with thinking that cannot be sent back as such before it.
@@ -242,7 +312,7 @@ impl<'a> Writer<'a> {
                     text,
                     redacted: false,
                     ..
-                } if self.compat.requires_thinking_as_text && !text.trim().is_empty() => {
+                } if self.compat.quirks.thinking_as_text && !text.trim().is_empty() => {
                     thoughts.push(*text);
                 }
                 AnswerPart::Thinking { .. } | AnswerPart::Call { .. } => {}
@@ -261,6 +331,9 @@ impl<'a> Writer<'a> {
 
     /// Thinking of this model, under the field it came in.
     fn thinking(&self, answer: &Answer<'a>) -> Map<String, Value> {
+        if self.compat.quirks.reasoning == Replay::Never {
+            return Map::new();
+        }
         let thinking = answer.parts.iter().filter_map(|part| match part {
             AnswerPart::Thinking {
                 text, signature, ..
@@ -270,15 +343,14 @@ impl<'a> Writer<'a> {
         let (texts, fields): (Vec<&str>, Vec<Option<&str>>) = thinking.unzip();
         let field = fields.into_iter().flatten().next();
         let field = field.filter(|name| THINKING_FIELDS.contains(name));
-        match field.filter(|_| !self.compat.requires_thinking_as_text) {
+        match field.filter(|_| !self.compat.quirks.thinking_as_text) {
             Some(name) => Map::from_iter([(name.to_owned(), texts.join("\n").into())]),
             None => self.no_thinking(),
         }
     }
 
     fn no_thinking(&self) -> Map<String, Value> {
-        let required =
-            self.model.reasoning && self.compat.requires_reasoning_content_on_assistant_messages;
+        let required = self.model.reasoning && self.compat.quirks.reasoning == Replay::Required;
         let field = required.then(|| (THINKING_FIELDS[0].to_owned(), Value::String(String::new())));
         field.into_iter().collect()
     }
@@ -305,7 +377,7 @@ impl<'a> Writer<'a> {
             role: "tool",
             content,
             tool_call_id: reply.id,
-            name: self.compat.requires_tool_result_name.then_some(reply.name),
+            name: self.compat.quirks.tool_result_name.then_some(reply.name),
         });
         self.after_result = true;
     }
@@ -328,9 +400,7 @@ impl<'a> Writer<'a> {
 
     /// Some servers refuse a user message right after a tool result.
     fn bridge(&mut self) {
-        if std::mem::take(&mut self.after_result)
-            && self.compat.requires_assistant_after_tool_result
-        {
+        if std::mem::take(&mut self.after_result) && self.compat.quirks.answer_after_results {
             self.out.push(WireMessage::Plain {
                 role: "assistant",
                 content: AFTER_RESULTS.into(),
@@ -367,7 +437,7 @@ fn image_part<'a>(image: &ImageContent) -> Part<'a> {
 }
 
 /// Marks the last text of the last user message.
-fn mark_last(messages: &mut [WireMessage<'_>]) {
+fn mark_last(messages: &mut [WireMessage<'_>], cache: CacheControl) {
     for message in messages.iter_mut().rev() {
         if let WireMessage::Parts {
             role: "user",
@@ -379,7 +449,7 @@ fn mark_last(messages: &mut [WireMessage<'_>]) {
                 Part::ImageUrl { .. } => None,
             });
             if let Some(mark) = texts.into_iter().next() {
-                *mark = Some(EPHEMERAL);
+                *mark = Some(cache);
                 return;
             }
         }

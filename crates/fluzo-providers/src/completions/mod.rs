@@ -9,19 +9,23 @@ mod response;
 mod usage;
 mod wire;
 
-use fluzo_llm::{ModelRequest, StreamError};
+use fluzo_llm::{CacheRetention, ModelRequest, StreamError};
 use reqwest::Url;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub use end::{Judgement, Signals, judge_end};
 
 use crate::failure::Context;
 use crate::provider::{self, Dialect};
 use crate::reader::Meaning;
+use compat::Compat;
 use response::Response;
 
 /// The name of this dialect.
 pub const API: &str = "openai-completions";
+
+/// Headers that keep the requests of a session on one machine, where a server has several.
+const SESSION_HEADERS: [&str; 3] = ["session_id", "x-client-request-id", "x-session-affinity"];
 
 /// Chat Completions.
 pub(crate) struct Completions;
@@ -32,7 +36,22 @@ impl Dialect for Completions {
     }
 
     fn headers(&self, request: &ModelRequest, headers: &mut HeaderMap) -> Result<(), StreamError> {
-        provider::bearer(request, headers)
+        provider::bearer(request, headers)?;
+        let compat = Compat::of(
+            &request.model,
+            provider::base_url(request),
+            &request.options.forms,
+        );
+        let kept = request.options.cache != CacheRetention::None;
+        let session = request.options.session_id.as_deref();
+        let session = session.filter(|_| kept && compat.quirks.session_affinity);
+        // An id that no header can hold keeps its session together by nothing.
+        if let Some(value) = session.and_then(|id| HeaderValue::from_str(id).ok()) {
+            for name in SESSION_HEADERS {
+                headers.insert(HeaderName::from_static(name), value.clone());
+            }
+        }
+        Ok(())
     }
 
     fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {

@@ -1,11 +1,16 @@
 //! The body of a request. The same request gives the same bytes.
 
-use fluzo_llm::{Model, ModelMessage, ModelRequest, ThinkingLevel, ToolSpec};
+use fluzo_llm::{CacheRetention, Model, ModelMessage, ModelRequest, ThinkingLevel, ToolSpec};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::compat::{Compat, MaxTokensField, ThinkingFormat};
-use super::messages::{CacheControl, EPHEMERAL, WireMessage, messages};
+use super::compat::Compat;
+use super::messages::{CacheControl, WireMessage, messages};
+use crate::provider::base_url;
+use crate::quirks::{MaxTokensField, ThinkingFormat};
+
+/// The longest `prompt_cache_key`, in characters.
+const CACHE_KEY_LIMIT: usize = 64;
 
 /// The order of the fields is the order of the keys.
 #[derive(Serialize)]
@@ -14,7 +19,9 @@ struct Body<'a> {
     messages: Vec<WireMessage<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_key: Option<&'a str>,
+    prompt_cache_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_retention: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,31 +71,29 @@ struct WireFunction<'a> {
 /// When a value cannot be written as JSON.
 pub(crate) fn body(request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
     let model: &Model = &request.model;
-    let compat = Compat::of(model);
+    let compat = Compat::of(model, base_url(request), &request.options.forms);
+    let mark = cache_mark(request, &compat);
     let cap = |field: MaxTokensField| {
         request
             .options
             .max_output_tokens
-            .filter(|_| compat.max_tokens_field == field)
+            .filter(|_| compat.caps_with(field))
     };
-    let caches_by_key = model.base_url.contains("api.openai.com");
+    let long = request.options.cache == CacheRetention::Long && compat.quirks.long_cache;
     let body = Body {
         model: &model.id,
-        messages: messages(model, &compat, &request.system_prompt, &request.transcript),
+        messages: messages(request, &compat, mark),
         stream: true,
-        prompt_cache_key: request
-            .options
-            .session_id
-            .as_deref()
-            .filter(|_| caches_by_key),
-        stream_options: compat.supports_usage_in_streaming.then_some(StreamOptions {
+        prompt_cache_key: cache_key(request, long),
+        prompt_cache_retention: long.then_some("24h"),
+        stream_options: compat.quirks.stream_usage.then_some(StreamOptions {
             include_usage: true,
         }),
-        store: compat.supports_store.then_some(false),
+        store: compat.quirks.store.then_some(false),
         max_completion_tokens: cap(MaxTokensField::MaxCompletionTokens),
         max_tokens: cap(MaxTokensField::MaxTokens),
-        tools: tools(request, &compat),
-        tool_stream: (compat.zai_tool_stream && !request.tools.is_empty()).then_some(true),
+        tools: tools(request, &compat, mark),
+        tool_stream: (compat.quirks.tool_stream && !request.tools.is_empty()).then_some(true),
         thinking: thinking(model, &compat, request.options.thinking),
         provider: compat.open_router_routing.as_ref(),
         provider_options: compat
@@ -99,7 +104,29 @@ pub(crate) fn body(request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error>
     serde_json::to_vec(&body)
 }
 
-fn tools<'a>(request: &'a ModelRequest, compat: &Compat) -> Option<Vec<WireTool<'a>>> {
+/// The key by which servers find what they have kept: the session, cut to the longest they take.
+fn cache_key(request: &ModelRequest, long: bool) -> Option<String> {
+    let options = &request.options;
+    let by_key = base_url(request).contains("api.openai.com");
+    let wanted = options.cache != CacheRetention::None && (by_key || long);
+    let id = options.session_id.as_deref().filter(|_| wanted)?;
+    Some(id.chars().take(CACHE_KEY_LIMIT).collect())
+}
+
+fn cache_mark(request: &ModelRequest, compat: &Compat) -> Option<CacheControl> {
+    let long = match request.options.cache {
+        CacheRetention::None => return None,
+        CacheRetention::Short => false,
+        CacheRetention::Long => compat.quirks.long_cache,
+    };
+    compat.cache_marks.then(|| CacheControl::ephemeral(long))
+}
+
+fn tools<'a>(
+    request: &'a ModelRequest,
+    compat: &Compat,
+    mark: Option<CacheControl>,
+) -> Option<Vec<WireTool<'a>>> {
     if request.tools.is_empty() {
         let called = request.transcript.iter().any(|message| match message {
             ModelMessage::Assistant(assistant) => assistant.tool_calls().next().is_some(),
@@ -114,8 +141,8 @@ fn tools<'a>(request: &'a ModelRequest, compat: &Compat) -> Option<Vec<WireTool<
         .iter()
         .map(|tool| wire_tool(tool, compat))
         .collect();
-    if let Some(last) = tools.last_mut().filter(|_| compat.anthropic_cache_control) {
-        last.cache_control = Some(EPHEMERAL);
+    if let Some(last) = tools.last_mut() {
+        last.cache_control = mark;
     }
     Some(tools)
 }
@@ -127,7 +154,7 @@ fn wire_tool<'a>(tool: &'a ToolSpec, compat: &Compat) -> WireTool<'a> {
             name: &tool.name,
             description: &tool.description,
             parameters: &tool.parameters,
-            strict: compat.supports_strict_mode.then_some(false),
+            strict: compat.quirks.strict.then_some(false),
         },
         cache_control: None,
     }
@@ -143,10 +170,10 @@ fn thinking(model: &Model, compat: &Compat, level: ThinkingLevel) -> Map<String,
     let mapped = model.thinking_level_map.get(&level);
     let name = mapped.cloned().flatten();
     let effort = name.clone().unwrap_or_else(|| level.as_str().to_owned());
-    let sent_effort = (on && compat.supports_reasoning_effort).then(|| effort.clone());
+    let sent_effort = (on && compat.quirks.reasoning_effort).then(|| effort.clone());
     let state = if on { "enabled" } else { "disabled" };
-    let fields = match compat.thinking_format {
-        ThinkingFormat::Openai => match (on, compat.supports_reasoning_effort) {
+    let fields = match compat.quirks.thinking_format {
+        ThinkingFormat::Openai => match (on, compat.quirks.reasoning_effort) {
             (true, true) => json!({ "reasoning_effort": effort }),
             (false, true) => {
                 name.map_or_else(|| json!({}), |off| json!({ "reasoning_effort": off }))

@@ -510,7 +510,11 @@ fn levels_of_thinking_in_every_format() {
         let changes = json!({"reasoning": true, "thinkingLevelMap": map, "compat": {"thinkingFormat": format}});
         let model = model(changes);
         assert_eq!(
-            Value::Object(thinking(&model, &Compat::of(&model), level)),
+            Value::Object(thinking(
+                &model,
+                &Compat::of(&model, &model.base_url, &[]),
+                level
+            )),
             expected,
             "{format} {level:?}"
         );
@@ -520,7 +524,14 @@ fn levels_of_thinking_in_every_format() {
 #[test]
 fn a_model_that_cannot_think_is_not_asked_to() {
     let model = model(json!({"compat": {"thinkingFormat": "qwen"}}));
-    assert!(thinking(&model, &Compat::of(&model), ThinkingLevel::High).is_empty());
+    assert!(
+        thinking(
+            &model,
+            &Compat::of(&model, &model.base_url, &[]),
+            ThinkingLevel::High
+        )
+        .is_empty()
+    );
 }
 
 #[test]

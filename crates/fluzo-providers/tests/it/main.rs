@@ -14,6 +14,7 @@ mod discovery;
 mod faults;
 mod gemini;
 mod network;
+mod quirks;
 mod raw;
 mod responses;
 mod secrets;
