@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fluzo_llm::{
-    AbortSignal, BoxFuture, EventStream, Finish, FormSwitch, StreamError, StreamErrorKind, StreamEvent,
+    AbortSignal, BoxFuture, EventStream, Finish, FormSwitch, StreamError, StreamErrorKind,
+    StreamEvent,
 };
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fluzo_llm::{
-    AbortSignal, EventStream, FormSwitch, ModelRequest, Provider, Secret, StreamError, StreamErrorKind,
-    StreamEvent,
+    AbortSignal, EventStream, FormSwitch, ModelRequest, Provider, Secret, StreamError,
+    StreamErrorKind, StreamEvent,
 };
 use futures_util::stream;
 use reqwest::Url;
@@ -70,11 +70,7 @@ impl HttpProvider {
         }
     }
 
-    fn exchange(
-        &self,
-        request: ModelRequest,
-        abort: AbortSignal,
-    ) -> Result<Exchange, StreamError> {
+    fn exchange(&self, request: ModelRequest, abort: AbortSignal) -> Result<Exchange, StreamError> {
         let url = self.dialect.endpoint(&request)?;
         let limits = self.limits.of(&url);
         let context = Context {

@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::quirks::{
-    CallOnlyContent, IdForm, MaxTokensField, Quirks, Replay, ThinkingFormat, USUAL,
-    family,
+    CallOnlyContent, IdForm, MaxTokensField, Quirks, Replay, ThinkingFormat, USUAL, family,
 };
 
 /// What counts for requests to one model.
