@@ -15,10 +15,51 @@ const QUOTA: &[&str] = &[
     "insufficient_quota",
     "insufficient balance",
     "insufficient credits",
+    "credit balance is too low",
+    "more credits",
+    "insufficient funds",
+    "usage limit has been reached",
+    "usage_limit_reached",
+    "quota_exceeded",
+    "exceeded your monthly",
+    "weekly usage limit",
+    "used all available credits",
+    "spending limit",
     "out of budget",
     "quota exceeded",
     "exceeded your current quota",
     "billing",
+];
+
+/// The server has no room at this moment, for the model or for one more request.
+const CAPACITY: &[&str] = &[
+    "at capacity",
+    "over capacity",
+    "over_capacity",
+    "no capacity",
+    "not enough capacity",
+    "insufficient capacity",
+    "capacity exceeded",
+    "capacity_exceeded",
+    "capacity constraints",
+    "out of capacity",
+    "capacity is currently exhausted",
+    "no available slots",
+    "no slots available",
+    "no slot available",
+    "no available instances",
+    "no instances available",
+    "no instances are available",
+    "no available workers",
+    "queue_exceeded",
+    "queue is full",
+    "queue full",
+    "queue exceeded",
+    "too many requests in queue",
+    "maximum pending requests exceeded",
+    "capacity temporarily exceeded",
+    "at maximum capacity",
+    "insufficient_system_resource",
 ];
 
 /// Texts that resemble an overflow and are none.
@@ -27,6 +68,7 @@ const NOT_OVERFLOW: &[&str] = &[
     "^service unavailable:",
     "rate limit",
     "too many requests",
+    "throttlingexception",
 ];
 
 /// The request does not fit the context window.
@@ -64,12 +106,20 @@ const OVERFLOW: &[&str] = &[
     "exceeds maximum allowed input length of #",
     "exceeds the maximum allowed input length of #",
     "input (# tokens) is longer than the model?s context length (# tokens)",
+    "tokens_limit_reached",
+    "prompt exceeds max length",
+    "range of input length should be",
+    "`max_new_tokens` must be <= #",
+    "exceed_context_size_error",
 ];
 
 /// Wrong or missing keys that some servers report with a status for bad requests.
 const AUTHENTICATION: &[&str] = &[
     "invalid api key",
     "invalid_api_key",
+    "invalid x-api-key",
+    "no auth credentials",
+    "unauthorized",
     "incorrect api key",
     "api key not valid",
     "api key expired",
@@ -134,6 +184,10 @@ pub fn classify(status: Option<u16>, text: &str) -> StreamErrorKind {
     }
     if any(OVERFLOW) && !any(NOT_OVERFLOW) {
         return StreamErrorKind::Overflow;
+    }
+    let may_be_full = status.is_none_or(|status| matches!(status, 429 | 498 | 500..));
+    if may_be_full && any(CAPACITY) {
+        return StreamErrorKind::Capacity;
     }
     let Some(status) = status else {
         return match () {

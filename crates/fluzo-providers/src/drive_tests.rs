@@ -399,3 +399,30 @@ async fn the_time_of_a_slow_consumer_is_no_silence_of_the_server() {
     }
     assert_eq!(shown(&seen), "start [ a b ] done");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_form_comes_back_with_another_one() {
+    let refused = |status, body: &'static str| Case {
+        status,
+        ..case(Some(0), vec![(Some(0), body)])
+    };
+    let store = r#"{"error":{"message":"Unsupported parameter: 'store'"}}"#;
+    let rows = [
+        (refused(400, store), Some(FormSwitch::NoStore)),
+        (refused(503, store), None),
+        (
+            refused(400, r#"{"error":{"message":"invalid message content"}}"#),
+            None,
+        ),
+    ];
+    for (case, switch) in rows {
+        let events: Vec<StreamEvent> = case.stream().collect().await;
+        let [StreamEvent::Failed(finish)] = events.as_slice() else {
+            panic!("{events:?}")
+        };
+        let error = finish.error.as_ref().unwrap();
+        assert_eq!(error.alternative, switch, "{error}");
+        let refused = error.kind == StreamErrorKind::FormRefused;
+        assert_eq!(refused, switch.is_some());
+    }
+}

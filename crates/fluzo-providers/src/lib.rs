@@ -30,8 +30,10 @@ pub mod quirks;
 mod reader;
 mod redact;
 pub mod responses;
+mod report;
 mod roots;
 pub mod sse;
+mod waits;
 
 pub use address::AddressClass;
 pub use call::{CallLimits, Response};

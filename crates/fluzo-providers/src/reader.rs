@@ -249,6 +249,12 @@ pub(crate) fn reported(value: &Value) -> Option<&Value> {
     if let Some(error) = value.get("error").filter(|error| says_something(error)) {
         return Some(error);
     }
+    // MiniMax reports failures so, with status 200; 0 is success.
+    if let Some(report) = value.get("base_resp")
+        && report.get("status_code").is_some_and(|code| code != 0)
+    {
+        return Some(report);
+    }
     let bare = ["message", "detail"]
         .iter()
         .any(|field| value.get(*field).is_some_and(Value::is_string));

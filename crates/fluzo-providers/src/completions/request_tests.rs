@@ -540,3 +540,186 @@ fn a_level_the_server_does_not_take_is_left_out() {
     request.options.thinking = ThinkingLevel::High;
     assert_eq!(json_of(&request).get("reasoning_effort"), None);
 }
+
+#[test]
+fn other_forms() {
+    use fluzo_llm::FormSwitch;
+    let thought =
+        json!({"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning_content"});
+    let history = [
+        user(json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])),
+        assistant("p", json!([thought, call("c1")])),
+        result("c1", json!([{"type": "text", "text": "A"}])),
+        user(json!("go on")),
+    ];
+    let usual = [
+        (
+            "/messages/1/content",
+            json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+        ),
+        ("/messages/2/content", Value::Null),
+        ("/messages/2/reasoning_content", json!("hm")),
+        ("/messages/2/tool_calls/0/id", json!("c1")),
+    ];
+    let rows: [(Option<FormSwitch>, &[(&str, Value)]); 16] = [
+        (None, &usual),
+        (
+            Some(FormSwitch::EmptyContent),
+            &[("/messages/2/content", json!(""))],
+        ),
+        (
+            Some(FormSwitch::PlainUserContent),
+            &[
+                ("/messages/1/content", json!("a\nb")),
+                ("/messages/4/content", json!("go on")),
+            ],
+        ),
+        (Some(FormSwitch::MaxTokens), &[("/max_tokens", json!(7))]),
+        (
+            Some(FormSwitch::SystemRole),
+            &[("/messages/0/role", json!("system"))],
+        ),
+        (
+            Some(FormSwitch::NoReasoningBack),
+            &[("/messages/2/content", Value::Null)],
+        ),
+        (
+            Some(FormSwitch::ShortIds),
+            &[
+                ("/messages/2/tool_calls/0/id", json!("7pPNQO8GX")),
+                ("/messages/3/tool_call_id", json!("7pPNQO8GX")),
+            ],
+        ),
+        (
+            Some(FormSwitch::ToolResultName),
+            &[("/messages/3/name", json!("read"))],
+        ),
+        (
+            Some(FormSwitch::AnswerAfterResults),
+            &[
+                ("/messages/4/role", json!("assistant")),
+                ("/messages/5/role", json!("user")),
+            ],
+        ),
+        (Some(FormSwitch::NoLongCache), &[("/stream", json!(true))]),
+        (Some(FormSwitch::NoContent), &[]),
+        (Some(FormSwitch::NoStore), &[]),
+        (Some(FormSwitch::NoStrict), &[]),
+        (Some(FormSwitch::NoStreamUsage), &[]),
+        (Some(FormSwitch::NoReasoningEffort), &[]),
+        (Some(FormSwitch::ReasoningBack), &usual),
+    ];
+    let lacks = [
+        (FormSwitch::NoReasoningBack, "/messages/2/reasoning_content"),
+        (FormSwitch::NoContent, "/messages/2/content"),
+        (FormSwitch::MaxTokens, "/max_completion_tokens"),
+        (FormSwitch::NoStore, "/store"),
+        (FormSwitch::NoStrict, "/tools/0/function/strict"),
+        (FormSwitch::NoStreamUsage, "/stream_options"),
+        (FormSwitch::NoReasoningEffort, "/reasoning_effort"),
+        (FormSwitch::NoLongCache, "/prompt_cache_retention"),
+        (FormSwitch::NoLongCache, "/prompt_cache_key"),
+    ];
+    for (switch, expected) in rows {
+        let mut request = request(json!({"reasoning": true}), &history);
+        request.system_prompt = "S".into();
+        request.tools = read_tool();
+        request.options.max_output_tokens = Some(7);
+        request.options.thinking = ThinkingLevel::Low;
+        request.options.session_id = Some("s1".into());
+        request.options.cache = CacheRetention::Long;
+        let before = json_of(&request);
+        request.options.forms = switch.into_iter().collect();
+        let body = json_of(&request);
+        for (place, value) in expected {
+            assert_eq!(body.pointer(place), Some(value), "{switch:?} {place}");
+        }
+        for (_, place) in lacks.iter().filter(|(of, _)| Some(*of) == switch) {
+            assert!(before.pointer(place).is_some(), "{place}");
+            assert_eq!(body.pointer(place), None, "{switch:?} {place}");
+        }
+    }
+}
+
+#[test]
+fn short_ids_are_unlike_each_other() {
+    let history = [
+        user(json!("go")),
+        assistant("p", json!([call("call_1"), call("call_2")])),
+        result("call_1", json!([])),
+        result("call_2", json!([])),
+        assistant("p", json!([call("call_1"), call("abcdefgh9")])),
+        result("call_1", json!([])),
+        result("abcdefgh9", json!([])),
+    ];
+    let body = json_of(&request(json!({"provider": "mistral"}), &history));
+    let id = |place: &str| body.pointer(place).and_then(Value::as_str).unwrap();
+    let ids = [
+        id("/messages/1/tool_calls/0/id"),
+        id("/messages/1/tool_calls/1/id"),
+        id("/messages/4/tool_calls/0/id"),
+        id("/messages/4/tool_calls/1/id"),
+    ];
+    for (at, id) in ids.iter().enumerate() {
+        assert!(
+            id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+            "{id}"
+        );
+        assert!(!ids[..at].contains(id), "{ids:?}");
+    }
+    assert_eq!(ids[3], "abcdefgh9");
+    let results = ["/messages/2", "/messages/3", "/messages/5", "/messages/6"];
+    let results = results.map(|place| {
+        body.pointer(place).unwrap()["tool_call_id"]
+            .as_str()
+            .unwrap()
+    });
+    assert_eq!(results, ids);
+}
+
+#[test]
+fn how_long_the_server_is_asked_to_keep_the_beginning() {
+    let openai = json!({"provider": "openai", "baseUrl": "https://api.openai.com/v1"});
+    let marks = json!({"compat": {"cacheControlFormat": "anthropic"}});
+    let rows = [
+        (&openai, CacheRetention::Short, Some("s1"), None),
+        (&openai, CacheRetention::None, None, None),
+        (&openai, CacheRetention::Long, Some("s1"), Some("24h")),
+        (&json!({}), CacheRetention::Short, None, None),
+        (&json!({}), CacheRetention::Long, Some("s1"), Some("24h")),
+        (
+            &json!({"provider": "together"}),
+            CacheRetention::Long,
+            None,
+            None,
+        ),
+    ];
+    for (changes, cache, key, retention) in rows {
+        let mut request = request(changes.clone(), &[]);
+        request.options.session_id = Some("s1".into());
+        request.options.cache = cache;
+        let body = json_of(&request);
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
+        assert_eq!(text("prompt_cache_key"), key, "{changes} {cache:?}");
+        assert_eq!(
+            text("prompt_cache_retention"),
+            retention,
+            "{changes} {cache:?}"
+        );
+    }
+    let rows = [
+        (CacheRetention::None, None),
+        (CacheRetention::Short, Some(json!({"type": "ephemeral"}))),
+        (
+            CacheRetention::Long,
+            Some(json!({"type": "ephemeral", "ttl": "1h"})),
+        ),
+    ];
+    for (cache, mark) in rows {
+        let mut request = request(marks.clone(), &[user(json!("go"))]);
+        request.options.cache = cache;
+        let body = json_of(&request);
+        let found = body.pointer("/messages/0/content/0/cache_control");
+        assert_eq!(found, mark.as_ref(), "{cache:?}");
+    }
+}

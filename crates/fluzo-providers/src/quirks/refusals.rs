@@ -20,7 +20,9 @@ pub(crate) const NAMES: &[(&str, FormSwitch)] = &[
     ("reasoning_content", FormSwitch::NoReasoningBack),
     ("reasoning_text", FormSwitch::NoReasoningBack),
     ("reasoning_details", FormSwitch::NoReasoningBack),
+    ("reasoning", FormSwitch::NoReasoningBack),
     ("prompt_cache_retention", FormSwitch::NoLongCache),
+    ("prompt_cache_key", FormSwitch::NoLongCache),
 ];
 
 /// What is said of a field or a value that a server does not take.
@@ -103,6 +105,10 @@ pub(crate) const TEXTS: &[(&str, FormSwitch)] = &[
     ),
     // A list of parts is refused.
     ("expected a string, got array", FormSwitch::PlainUserContent),
+    (
+        "expected a string, but got an array",
+        FormSwitch::PlainUserContent,
+    ),
     (
         "invalid type: sequence, expected a string",
         FormSwitch::PlainUserContent,
