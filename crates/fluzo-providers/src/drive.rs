@@ -83,8 +83,11 @@ pub(crate) struct Asked {
     /// The context window of the model, in tokens.
     pub window: u64,
     /// The first of the switches that would change the request.
-    pub other_form: Box<dyn Fn(&[FormSwitch]) -> Option<FormSwitch> + Send>,
+    pub other_form: OtherForm,
 }
+
+/// Chooses among switches.
+pub(crate) type OtherForm = Box<dyn Fn(&[FormSwitch]) -> Option<FormSwitch> + Send>;
 
 /// The events of `exchange`. Nothing is sent before the first poll.
 pub(crate) fn drive(exchange: Exchange) -> EventStream {

@@ -14,6 +14,8 @@ use fluzo_llm::{StopReason, Usage};
 /// Every line of the body is one text delta; `end` ends the response, `:` is a comment.
 struct Lines {
     output: bool,
+    /// Input tokens that the response reports.
+    input: u64,
 }
 
 impl Reader for Lines {
@@ -47,7 +49,11 @@ impl Reader for Lines {
         }
         out.push_back(match end {
             End::Clean => {
-                StreamEvent::Done(Box::new(Finish::done(StopReason::Stop, Usage::default())))
+                let usage = Usage {
+                    input: self.input,
+                    ..Usage::default()
+                };
+                StreamEvent::Done(Box::new(Finish::done(StopReason::Stop, usage)))
             }
             End::Cut(error) | End::Failed(error) => StreamEvent::failure(error),
         });
@@ -80,6 +86,7 @@ struct Case {
     headers_after: Option<u64>,
     body: Script,
     limits: Limits,
+    input: u64,
     abort: AbortSignal,
     closed: Arc<AtomicBool>,
 }
@@ -94,6 +101,7 @@ fn case(headers_after: Option<u64>, body: Script) -> Case {
         headers_after,
         body,
         limits,
+        input: 0,
         abort: AbortSignal::new(),
         closed: Arc::default(),
     }
@@ -131,7 +139,10 @@ impl Case {
                 redactor: Redactor::default(),
                 clock: Arc::new(|| 0),
             },
-            reader: Box::new(Lines { output: false }),
+            reader: Box::new(Lines {
+                output: false,
+                input: self.input,
+            }),
             asked: Asked {
                 window: 100,
                 other_form: Box::new(|switches| switches.last().copied()),
@@ -424,5 +435,21 @@ async fn a_refused_form_comes_back_with_another_one() {
         assert_eq!(error.alternative, switch, "{error}");
         let refused = error.kind == StreamErrorKind::FormRefused;
         assert_eq!(refused, switch.is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overflow_that_no_server_reports() {
+    for (input, overflow) in [(99, false), (101, true)] {
+        let mut case = case(Some(0), vec![(Some(0), "a"), (Some(0), "end")]);
+        case.input = input;
+        let events: Vec<StreamEvent> = case.stream().collect().await;
+        let Some(StreamEvent::Done(finish)) = events.last() else {
+            panic!("{events:?}")
+        };
+        assert_eq!(
+            finish.overflow, overflow,
+            "{input} tokens in a window of 100"
+        );
     }
 }
