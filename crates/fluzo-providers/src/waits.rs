@@ -102,10 +102,7 @@ pub(crate) fn of_error(error: &Value, now: i64) -> Option<u64> {
         _ => None,
     };
     let delay = || details::retry_delay(error).filter(|s| s.is_finite() && *s >= 0.0);
-    let seconds = SECONDS
-        .iter()
-        .find_map(|place| number(place))
-        .or_else(delay);
+    let seconds = SECONDS.iter().find_map(number).or_else(delay);
     seconds.map(to_ms).or_else(|| {
         TIMES.iter().find_map(|place| match error.pointer(place)? {
             Value::String(text) => reset_of(text, now),

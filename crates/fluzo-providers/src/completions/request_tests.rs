@@ -561,7 +561,8 @@ fn other_forms() {
         ("/messages/2/reasoning_content", json!("hm")),
         ("/messages/2/tool_calls/0/id", json!("c1")),
     ];
-    let rows: [(Option<FormSwitch>, &[(&str, Value)]); 16] = [
+    type Expected<'a> = &'a [(&'a str, Value)];
+    let rows: [(Option<FormSwitch>, Expected<'_>); 16] = [
         (None, &usual),
         (
             Some(FormSwitch::EmptyContent),
