@@ -187,139 +187,141 @@ mod tests {
         assert_eq!(found, expected, "{text}");
     }
 
+    /// Status, text, and the switches that it speaks for.
+    const REFUSALS: &[(u16, &str, &[FormSwitch])] = &[
+        (
+            400,
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            &[MaxCompletionTokens, MaxTokens],
+        ),
+        (
+            400,
+            "Unrecognized request argument supplied: max_completion_tokens",
+            &[MaxTokens],
+        ),
+        (
+            422,
+            r#"[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted"}]"#,
+            &[MaxTokens],
+        ),
+        (
+            422,
+            r#"[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted","input":{"include_usage":true}}]"#,
+            &[NoStreamUsage],
+        ),
+        (
+            400,
+            "Unknown parameter: 'stream_options'.",
+            &[NoStreamUsage],
+        ),
+        (400, "property 'store' is unsupported", &[NoStore]),
+        (
+            400,
+            "Unknown name \"store\": Cannot find field.",
+            &[NoStore],
+        ),
+        (
+            400,
+            "Extra inputs are not permitted, field: 'tools[0].function.strict', value: False",
+            &[NoStrict],
+        ),
+        (
+            400,
+            "This model does not support parameter reasoning_effort.",
+            &[NoReasoningEffort],
+        ),
+        (
+            400,
+            "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning_content' is unsupported)]",
+            &[NoReasoningBack],
+        ),
+        (
+            400,
+            "Missing `reasoning_content` field in the assistant message at message index 3.",
+            &[ReasoningBack],
+        ),
+        (
+            400,
+            "The `reasoning_content` in the thinking mode must be passed back to the API.",
+            &[ReasoningBack],
+        ),
+        (
+            400,
+            "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+            &[ReasoningBack],
+        ),
+        (
+            400,
+            "Tool call id was call_abc but must be a-z, A-Z, 0-9, with a length of 9.",
+            &[ShortIds],
+        ),
+        (
+            400,
+            "GenerateContentRequest.contents[2].parts[0].function_response.name: Name cannot be empty.",
+            &[ToolResultName, NullContent],
+        ),
+        (
+            400,
+            "Expected last role User or Tool; Unexpected role 'user' after role 'tool'",
+            &[AnswerAfterResults],
+        ),
+        (
+            400,
+            "Conversation roles must alternate user/assistant/user/assistant/...",
+            &[AnswerAfterResults],
+        ),
+        (
+            400,
+            "developer is not one of ['system', 'assistant', 'user', 'tool', 'function'] - 'messages.0.role'",
+            &[SystemRole],
+        ),
+        (
+            422,
+            "messages[0].role: unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`",
+            &[SystemRole],
+        ),
+        (500, "Unexpected message role.", &[SystemRole]),
+        (400, "invalid message content type: <nil>", &[EmptyContent]),
+        (
+            400,
+            "Invalid value for 'content': expected a string, got null.",
+            &[EmptyContent, NoContent],
+        ),
+        (
+            422,
+            "messages.1.content: none is not an allowed value",
+            &[EmptyContent],
+        ),
+        (
+            400,
+            "Invalid 'messages' in payload: 'content' field must be a string or an array of objects",
+            &[EmptyContent, PlainUserContent],
+        ),
+        (
+            400,
+            "Invalid request: the message at position 2 with role 'assistant' must not be empty",
+            &[NullContent],
+        ),
+        (
+            400,
+            "all messages must have non-empty content except for the optional final assistant message",
+            &[NullContent],
+        ),
+        (
+            422,
+            "messages[1].content: invalid type: sequence, expected a string",
+            &[PlainUserContent],
+        ),
+        (
+            400,
+            "Unsupported parameter: 'prompt_cache_retention'",
+            &[NoLongCache],
+        ),
+    ];
+
     #[test]
     fn refusals_of_servers() {
-        let rows: &[(u16, &str, &[FormSwitch])] = &[
-            (
-                400,
-                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-                &[MaxCompletionTokens, MaxTokens],
-            ),
-            (
-                400,
-                "Unrecognized request argument supplied: max_completion_tokens",
-                &[MaxTokens],
-            ),
-            (
-                422,
-                r#"[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted"}]"#,
-                &[MaxTokens],
-            ),
-            (
-                422,
-                r#"[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted","input":{"include_usage":true}}]"#,
-                &[NoStreamUsage],
-            ),
-            (
-                400,
-                "Unknown parameter: 'stream_options'.",
-                &[NoStreamUsage],
-            ),
-            (400, "property 'store' is unsupported", &[NoStore]),
-            (
-                400,
-                "Unknown name \"store\": Cannot find field.",
-                &[NoStore],
-            ),
-            (
-                400,
-                "Extra inputs are not permitted, field: 'tools[0].function.strict', value: False",
-                &[NoStrict],
-            ),
-            (
-                400,
-                "This model does not support parameter reasoning_effort.",
-                &[NoReasoningEffort],
-            ),
-            (
-                400,
-                "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning_content' is unsupported)]",
-                &[NoReasoningBack],
-            ),
-            (
-                400,
-                "Missing `reasoning_content` field in the assistant message at message index 3.",
-                &[ReasoningBack],
-            ),
-            (
-                400,
-                "The `reasoning_content` in the thinking mode must be passed back to the API.",
-                &[ReasoningBack],
-            ),
-            (
-                400,
-                "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
-                &[ReasoningBack],
-            ),
-            (
-                400,
-                "Tool call id was call_abc but must be a-z, A-Z, 0-9, with a length of 9.",
-                &[ShortIds],
-            ),
-            (
-                400,
-                "GenerateContentRequest.contents[2].parts[0].function_response.name: Name cannot be empty.",
-                &[ToolResultName, NullContent],
-            ),
-            (
-                400,
-                "Expected last role User or Tool; Unexpected role 'user' after role 'tool'",
-                &[AnswerAfterResults],
-            ),
-            (
-                400,
-                "Conversation roles must alternate user/assistant/user/assistant/...",
-                &[AnswerAfterResults],
-            ),
-            (
-                400,
-                "developer is not one of ['system', 'assistant', 'user', 'tool', 'function'] - 'messages.0.role'",
-                &[SystemRole],
-            ),
-            (
-                422,
-                "messages[0].role: unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`",
-                &[SystemRole],
-            ),
-            (500, "Unexpected message role.", &[SystemRole]),
-            (400, "invalid message content type: <nil>", &[EmptyContent]),
-            (
-                400,
-                "Invalid value for 'content': expected a string, got null.",
-                &[EmptyContent, NoContent],
-            ),
-            (
-                422,
-                "messages.1.content: none is not an allowed value",
-                &[EmptyContent],
-            ),
-            (
-                400,
-                "Invalid 'messages' in payload: 'content' field must be a string or an array of objects",
-                &[EmptyContent, PlainUserContent],
-            ),
-            (
-                400,
-                "Invalid request: the message at position 2 with role 'assistant' must not be empty",
-                &[NullContent],
-            ),
-            (
-                400,
-                "all messages must have non-empty content except for the optional final assistant message",
-                &[NullContent],
-            ),
-            (
-                422,
-                "messages[1].content: invalid type: sequence, expected a string",
-                &[PlainUserContent],
-            ),
-            (
-                400,
-                "Unsupported parameter: 'prompt_cache_retention'",
-                &[NoLongCache],
-            ),
-        ];
-        for (status, text, expected) in rows {
+        for (status, text, expected) in REFUSALS {
             check(Some(*status), text, expected);
             // Also as an error inside a stream, without a status.
             check(None, text, expected);
