@@ -335,6 +335,7 @@ mod tests {
             requests: 6,
             connections: 1,
             peak_overlap: 1,
+            quirk_refusals: 0,
             steps_played: if passed { 6 } else { 5 },
             steps_total: 6,
             quirk_refusals: 0,
