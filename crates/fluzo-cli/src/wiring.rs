@@ -19,7 +19,7 @@ use fluzo_exec::{
 use fluzo_host::{AgentSession, OpenedSession, SessionParts};
 use fluzo_llm::{Credentials, Model, Provider, ThinkingLevel};
 use fluzo_policy::AllowAll;
-use fluzo_providers::{HttpClient, LimitPolicy};
+use fluzo_providers::{HttpClient, LimitPolicy, UnknownDialect};
 use fluzo_runtime::clock::TokioTime;
 use fluzo_runtime::compose::{Layers, compose};
 use fluzo_runtime::forms::FormMemory;
@@ -27,6 +27,7 @@ use fluzo_runtime::journal::SessionJournal;
 use fluzo_runtime::model::{Dialects, ProviderModel};
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_settings::{Settings, key};
+use fluzo_stdx::similar;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
 use crate::network;
@@ -221,6 +222,48 @@ struct HttpDialects {
 impl Dialects for HttpDialects {
     fn provider(&self, api: &str) -> Result<Arc<dyn Provider>, String> {
         fluzo_providers::provider_for(api, Arc::clone(&self.http), self.limits, Arc::new(now_ms))
-            .map_err(|error| error.to_string())
+            .map_err(|error| unspoken(&error))
+    }
+}
+
+/// What the user reads of a dialect that is not spoken.
+fn unspoken(error: &UnknownDialect) -> String {
+    let UnknownDialect::Unknown { api } = error else {
+        return error.to_string();
+    };
+    let close = similar::close(api, fluzo_providers::dialects());
+    let meant = close
+        .first()
+        .map_or_else(String::new, |name| format!("did you mean \"{name}\"? "));
+    let known: Vec<&str> = fluzo_providers::dialects().collect();
+    format!("{error}\nhint: {meant}there are {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_dialects_of_the_catalogue_are_those_that_are_spoken() {
+        let listed: BTreeSet<&str> = fluzo_catalogue::dialect::ALL.into_iter().collect();
+        let spoken: BTreeSet<&str> = fluzo_providers::dialects().collect();
+        assert_eq!(listed, spoken);
+    }
+
+    #[test]
+    fn a_dialect_that_is_not_spoken_names_those_that_are() {
+        let unknown = |api: &str| unspoken(&UnknownDialect::Unknown { api: api.into() });
+        let text = unknown("openai-completion");
+        assert!(
+            text.starts_with("No API provider registered for api: openai-completion\nhint: did you mean \"openai-completions\"? there are "),
+            "{text}"
+        );
+        assert!(
+            unknown("x").contains("\nhint: there are openai-completions, "),
+            "{}",
+            unknown("x")
+        );
     }
 }
