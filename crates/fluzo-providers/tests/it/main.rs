@@ -6,6 +6,7 @@
     clippy::disallowed_methods
 )]
 
+mod anthropic;
 mod authority;
 mod calls;
 mod connection;
