@@ -548,12 +548,8 @@ async fn errors_before_and_in_the_stream() {
         let Body::Json(body) = refused.body.clone() else {
             panic!("no JSON")
         };
-        let named = Body::Events(vec![body.to_string()]);
-        for reply in [
-            refused,
-            Reply::with_body(200, Body::Json(body)),
-            Reply::with_body(200, named),
-        ] {
+        let in_stream = Reply::with_body(200, Body::Events(vec![body.to_string()]));
+        for reply in [refused, in_stream] {
             let waits = reply.status != 200;
             let simulator = Simulator::start(scenario(ADAPTIVE, [step(reply)])).unwrap();
             let request = request(&simulator, ADAPTIVE, vec![go()]);
@@ -572,6 +568,10 @@ async fn errors_before_and_in_the_stream() {
     };
     let shown = answer_to(Reply::completion(completion)).await;
     assert_eq!(shown, "text:a ; Transient: Overloaded");
+    let bare =
+        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let shown = answer_to(Reply::with_body(200, Body::Json(bare))).await;
+    assert_eq!(shown, "Transient: Overloaded");
 }
 
 #[tokio::test]
