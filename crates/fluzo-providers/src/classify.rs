@@ -83,6 +83,7 @@ const OVERFLOW: &[&str] = &[
     "maximum context length is # tokens",
     "exceeds the limit of #",
     "exceeds the available context size",
+    "exceed context limit: #",
     "greater than the context length",
     "context window exceeds limit",
     "exceeded model token limit",
@@ -250,6 +251,7 @@ mod tests {
         let texts = [
             "prompt is too long: 213462 tokens > 200000 maximum",
             "413 request_too_large: Request exceeds the maximum size",
+            "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again",
             "Input is too long for requested model",
             "Your input exceeds the context window of this model",
             "The input token count (1196265) exceeds the maximum number of tokens allowed",

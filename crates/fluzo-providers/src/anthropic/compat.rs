@@ -25,7 +25,8 @@ pub(super) struct Compat {
     pub cache_on_tools: bool,
     /// The model decides itself how much it thinks.
     pub adaptive_thinking: bool,
-    /// Thinking without a signature is taken back as thinking.
+    /// Thinking without a signature is taken back as thinking, and asked for: a step with
+    /// calls and without thinking is refused while the model thinks.
     pub empty_signature: bool,
 }
 
@@ -59,13 +60,16 @@ impl Compat {
         let fireworks = is("fireworks", "api.fireworks.ai");
         let copilot = is("github-copilot", "githubcopilot.com");
         let gateway = is("cloudflare-ai-gateway", "gateway.ai.cloudflare.com");
+        let kimi = is("kimi-coding", "api.kimi.com");
+        let deepseek = is("deepseek", "api.deepseek.com");
+        let xiaomi = model.provider.starts_with("xiaomi") || url.contains("xiaomimimo.com");
         Self {
             eager_tool_input: !fireworks && !copilot,
             long_cache: !fireworks,
             session_affinity: fireworks || gateway,
             cache_on_tools: !fireworks,
             adaptive_thinking: is_adaptive(&model.id),
-            empty_signature: false,
+            empty_signature: kimi || deepseek || xiaomi,
         }
     }
 

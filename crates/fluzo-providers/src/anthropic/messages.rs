@@ -15,6 +15,9 @@ const FORMAT_OMITTED: &str = "(image omitted: only JPEG, PNG, GIF and WebP can b
 /// Stands where the API wants to hear the user and the user said nothing.
 const NOTHING_SAID: &str = "(no message)";
 
+/// Thinking of a step that had none; some servers take an empty text for nothing.
+const NO_THOUGHT: &str = " ";
+
 /// Longest id of a call, and longest name of a tool.
 const ID_LIMIT: usize = 64;
 const NAME_LIMIT: usize = 128;
@@ -143,7 +146,7 @@ impl<'a> Conversation<'a> {
             .is_some_and(|last| last.role == Role::User);
         Self {
             messages: writer.out,
-            has_thought: !goes_on || writer.thought.unwrap_or(true),
+            has_thought: !goes_on || compat.empty_signature || writer.thought.unwrap_or(true),
         }
     }
 
@@ -153,6 +156,38 @@ impl<'a> Conversation<'a> {
         let last = users.into_iter().find(|message| message.role == Role::User);
         if let Some(block) = last.and_then(|message| message.content.last_mut()) {
             block.mark(mark);
+        }
+    }
+
+    /// Takes the thinking out of the turn that goes on: a model that must not think refuses it
+    /// there, and ignores it in earlier turns.
+    pub(super) fn forget_thoughts(&mut self) {
+        let is_result = |block: &Block<'_>| matches!(block, Block::ToolResult { .. });
+        let turn = self.messages.iter_mut().rev().take_while(|message| {
+            message.role == Role::Assistant || message.content.iter().any(is_result)
+        });
+        for message in turn {
+            message.content.retain(|block| !block.is_thought());
+        }
+    }
+
+    /// Gives each step with calls the thinking that it lacks.
+    pub(super) fn fill_in_thoughts(&mut self) {
+        for message in &mut self.messages {
+            let calls = message
+                .content
+                .iter()
+                .any(|block| matches!(block, Block::ToolUse { .. }));
+            if calls && !message.content.iter().any(Block::is_thought) {
+                let thinking = NO_THOUGHT;
+                message.content.insert(
+                    0,
+                    Block::Thinking {
+                        thinking,
+                        signature: "",
+                    },
+                );
+            }
         }
     }
 

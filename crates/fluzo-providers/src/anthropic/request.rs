@@ -88,6 +88,12 @@ pub(super) fn body(request: &ModelRequest, place: Place) -> Result<Vec<u8>, serd
     let mark = cache_mark(request.options.cache, &compat);
     let mut conversation = Conversation::of(model, &compat, &request.transcript);
     let plan = plan(request, &compat, conversation.has_thought);
+    if plan.forbids() {
+        conversation.forget_thoughts();
+    }
+    if plan.thinks() && compat.empty_signature {
+        conversation.fill_in_thoughts();
+    }
     if let Some(mark) = mark {
         conversation.mark_last(mark);
     }

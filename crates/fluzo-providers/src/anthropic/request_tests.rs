@@ -453,6 +453,7 @@ fn histories_that_compaction_or_a_crash_left_are_mended_around_whole_signed_bloc
             Arc::new(serde_json::from_value::<Message>(message).unwrap())
         });
         let mut request = request(json!({"reasoning": true}), &[]);
+        request.options.thinking = ThinkingLevel::High;
         request.transcript = Transcript::from_context(&messages.collect::<Vec<_>>());
         json_of(&request)["messages"].clone()
     };

@@ -291,3 +291,79 @@ fn a_turn_that_began_without_thinking_goes_on_without_a_budget() {
         }
     }
 }
+
+#[test]
+fn models_that_always_think_are_not_told_to_stop() {
+    for id in ["claude-fable-5", "anthropic/claude-mythos-5"] {
+        let model = json!({"reasoning": true, "id": id});
+        asks(
+            model.clone(),
+            ThinkingLevel::Off,
+            (json!(null), json!(null), 32_000),
+        );
+        let adaptive = json!({"type": "adaptive", "display": "summarized"});
+        asks(model, ThinkingLevel::Low, (adaptive, json!("low"), 32_000));
+    }
+}
+
+#[test]
+fn a_turn_that_goes_on_without_thinking_leaves_its_thinking_out() {
+    let round = |id: &str| {
+        [
+            assistant("p", json!([thinking("hm", "sig"), call(id)])),
+            result(id, json!([text("r")])),
+        ]
+    };
+    let history = [
+        &[user(json!("q"))],
+        &round("a")[..],
+        &[user(json!("on"))],
+        &round("b")[..],
+        &round("c")[..],
+    ]
+    .concat();
+    let mut request = request(json!({"reasoning": true}), &history);
+    let mut thoughts = |level| {
+        request.options.thinking = level;
+        let messages = json_of(&request)["messages"].clone();
+        let first = |message: &Value| message["content"][0]["type"].clone();
+        [1, 4, 6].map(|at| first(&messages[at]) == "thinking")
+    };
+    assert_eq!(thoughts(ThinkingLevel::High), [true, true, true]);
+    assert_eq!(thoughts(ThinkingLevel::Off), [true, false, false]);
+}
+
+#[test]
+fn servers_that_do_not_sign_get_thinking_back_with_every_call() {
+    let own = json!([{"type": "thinking", "thinking": "hm"}, call("a")]);
+    let history = [
+        user(json!("q")),
+        assistant("p", own),
+        result("a", json!([text("r")])),
+        assistant("q", json!([call("b")])),
+        result("b", json!([text("r")])),
+    ];
+    let rows = [
+        json!({"baseUrl": "https://api.kimi.com/coding"}),
+        json!({"baseUrl": "https://api.deepseek.com/anthropic"}),
+        json!({"baseUrl": "https://token-plan-cn.xiaomimimo.com/anthropic"}),
+        json!({"compat": {"allowEmptySignature": true}}),
+    ];
+    let wire = |thinking: &str| json!({"type": "thinking", "thinking": thinking, "signature": ""});
+    for mut changes in rows {
+        changes["reasoning"] = json!(true);
+        let mut request = request(changes.clone(), &history);
+        request.options.thinking = ThinkingLevel::High;
+        let body = json_of(&request);
+        assert_eq!(body["thinking"]["type"], "enabled", "{changes}");
+        let contents = [1, 3].map(|at| body["messages"][at]["content"].clone());
+        let expected = [
+            json!([wire("hm"), wire_call("a")]),
+            json!([wire(" "), wire_call("b")]),
+        ];
+        assert_eq!(contents, expected, "{changes}");
+        request.options.thinking = ThinkingLevel::Off;
+        let messages = json_of(&request)["messages"].clone();
+        assert_eq!(messages[3]["content"], json!([wire_call("b")]), "{changes}");
+    }
+}

@@ -32,7 +32,7 @@ pub(super) enum Display {
 /// What a request says of thinking and length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Nothing for models that do not think.
+    /// Nothing for models that do not think, or cannot be told not to.
     pub thinking: Option<WireThinking>,
     /// Of adaptive thinking.
     pub effort: Option<String>,
@@ -44,6 +44,11 @@ impl Plan {
     /// Whether the model is asked to think.
     pub(super) fn thinks(&self) -> bool {
         !matches!(self.thinking, None | Some(WireThinking::Disabled))
+    }
+
+    /// Whether the model is told not to think.
+    pub(super) fn forbids(&self) -> bool {
+        self.thinking == Some(WireThinking::Disabled)
     }
 }
 
@@ -63,7 +68,8 @@ pub(super) fn plan(request: &ModelRequest, compat: &Compat, has_thought: bool) -
     }
     let level = model.clamp(request.options.thinking);
     if level == ThinkingLevel::Off {
-        return plain(Some(WireThinking::Disabled));
+        let disabled = (!always_thinks(&model.id)).then_some(WireThinking::Disabled);
+        return plain(disabled);
     }
     let display = Display::Summarized;
     if compat.adaptive_thinking {
@@ -89,19 +95,26 @@ pub(super) fn plan(request: &ModelRequest, compat: &Compat, has_thought: bool) -
 
 /// Whether the model `id` is one that thinks adaptively: Claude from 4.6 on.
 pub(super) fn is_adaptive(id: &str) -> bool {
+    claude(id).is_some_and(|(_, version)| version >= (4, 6))
+}
+
+/// Whether the model `id` refuses to be told not to think.
+fn always_thinks(id: &str) -> bool {
+    claude(id).is_some_and(|(family, _)| ["fable", "mythos"].contains(&family.as_str()))
+}
+
+/// Family and version of a Claude model, in the form of names since Claude 4.
+fn claude(id: &str) -> Option<(String, (u32, u32))> {
     let id = id.to_ascii_lowercase();
-    let Some((_, rest)) = id.split_once("claude-") else {
-        return false;
-    };
+    let (_, rest) = id.split_once("claude-")?;
     let mut words = rest.split(['-', '.', '@', ':']);
-    let family = words.next().unwrap_or_default();
-    let number = |word: Option<&str>| word.and_then(|word| word.parse::<u32>().ok());
-    let Some(major) = number(words.next()) else {
-        return false;
-    };
+    let family = words.next()?;
+    let mut number = || words.next()?.parse::<u32>().ok();
+    let major = number()?;
     // A longer number is a date.
-    let minor = number(words.next()).filter(|n| *n < 100).unwrap_or(0);
-    family.chars().all(char::is_alphabetic) && (major, minor) >= (4, 6)
+    let minor = number().filter(|n| *n < 100).unwrap_or(0);
+    let named = family.chars().all(char::is_alphabetic);
+    named.then(|| (family.to_owned(), (major, minor)))
 }
 
 fn effort(level: ThinkingLevel) -> &'static str {
@@ -196,5 +209,16 @@ mod tests {
         for id in budget {
             assert!(!is_adaptive(id), "{id}");
         }
+        let always = [
+            "claude-fable-5",
+            "anthropic/claude-fable-5.1",
+            "claude-mythos-5",
+        ];
+        let told = adaptive
+            .iter()
+            .chain(&budget)
+            .filter(|id| !id.contains("Fable"));
+        assert!(always.iter().all(|id| always_thinks(id)));
+        assert!(!told.into_iter().any(|id| always_thinks(id)));
     }
 }
