@@ -14,7 +14,7 @@ use crate::expectation::unmet;
 use crate::http::Incoming;
 use crate::lists::List;
 use crate::render::Asked;
-use crate::reply::{Body, Completion, ToolCall};
+use crate::reply::{Body, Completion, Signature, ToolCall};
 use crate::route::{Refused, Route, Target, admit, endpoint_of, route};
 use crate::scenario::{Endpoint, Model, Scenario};
 use crate::seal::{Purpose, sign};
@@ -404,6 +404,10 @@ fn remember(all: &mut ModelCapabilities, completion: &Completion, own: bool) {
             .signature
             .given(|| sign(Purpose::Thinking, &all.id, thinking));
         all.own_signatures.insert((thinking.clone(), signature));
+    }
+    if let (Signature::Named(signature), Some(text)) = (&completion.signature, &completion.text) {
+        let pair = (text.clone(), signature.clone());
+        all.own_signatures.insert(pair);
     }
     if let Some(call) = calls.first().filter(|_| all.reasoning) {
         let content = call.signed_text();

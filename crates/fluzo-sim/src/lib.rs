@@ -16,6 +16,10 @@
 //! What a model says with thinking is signed where its dialect signs, and has to come back with that signature and to the same
 //! model. Signatures prove themselves, so that [`check_request`] needs no server; [`Completion::signature`] scripts others.
 //!
+//! In places it is stricter than any one server: no two turns of the model in a row (but for the items of Responses);
+//! signatures fit the model that gave them and no other; ids of calls are used once in a whole Messages or Responses
+//! request; outputs of calls come before the next message; Gemini's function responses share their content with nothing.
+//!
 //! Replies hold the content ([`Body`]) and how its bytes travel ([`Delivery`]): split anywhere, held back until
 //! [`Simulator::release_stall`], cut off, with comments, a byte-order mark or other line ends. Nothing in it uses a timer.
 //!

@@ -109,6 +109,8 @@ pub(crate) fn route(scenario: &Scenario, request: &Incoming) -> Result<Route, Re
         && query.is_none()
     {
         return match list.method() {
+            // Nothing is there, whatever the method.
+            _ if list == List::Elsewhere => Ok(Route::List(list)),
             expected if expected == method => Ok(Route::List(list)),
             _ => refuse(405, format!("{method} is not allowed on {path}")),
         };

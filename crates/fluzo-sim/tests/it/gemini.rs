@@ -532,3 +532,23 @@ fn expectations_read_gemini() {
     assert!(!meets(json!({"model": "n"})));
     assert!(!meets(json!({"tool_result_contains": ["out of edit"]})));
 }
+
+#[test]
+fn a_named_signature_of_an_answer_comes_back() {
+    let named = Completion {
+        signature: Signature::Named("bWluZQ==".to_owned()),
+        tool_calls: Vec::new(),
+        ..calls()
+    };
+    let script = scenario(named).step(Step::at(Endpoint::Gemini, Reply::text("x")));
+    let simulator = start(script);
+    let mut client = Client::new(&simulator);
+    let said = client.post_to(WHOLE, KEY, &ask()).json()["candidates"][0]["content"].clone();
+    let mut body = ask();
+    body["contents"]
+        .as_array_mut()
+        .unwrap()
+        .extend([said, json!({"role": "user", "parts": [{"text": "more"}]})]);
+    assert_eq!(client.post_to(WHOLE, KEY, &body).status, 200);
+    assert!(simulator.finish().passed);
+}

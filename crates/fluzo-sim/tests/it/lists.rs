@@ -100,6 +100,8 @@ fn a_list_of_another_family_is_not_there_and_no_fault() {
     for path in ["/api/tags", "/api/v0/models", "/props"] {
         let simulator = server(ServerFamily::Generic);
         assert_eq!(Client::new(&simulator).get(path).status, 404, "{path}");
+        let shown = Client::new(&simulator).post_to("/api/show", &[], &json!({"model": "m:1b"}));
+        assert_eq!(shown.status, 404);
         assert!(simulator.finish().passed, "{path}");
     }
 }
