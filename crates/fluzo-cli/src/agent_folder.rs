@@ -12,6 +12,8 @@ pub(crate) struct AgentFolder {
     pub(crate) path: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) models_json: Option<String>,
+    /// The file of variables that the user's own settings name.
+    pub(crate) env_file: Option<String>,
     /// What could not be read, for the user.
     pub(crate) warnings: Vec<String>,
 }
@@ -54,6 +56,12 @@ impl AgentFolder {
         }
         let settings = Settings::resolve(OPEN, &layers);
         warnings.extend(settings.problems().iter().map(ToString::to_string));
+        if settings.source(key::ENV_FILE) == Some(&Source::Project) {
+            warnings.push(format!(
+                "setting `envFile` in `{}` was passed over: only the user's own settings name such a file",
+                project.display()
+            ));
+        }
         let models = path.join("models.json");
         let models_json = text(&models).unwrap_or_else(|problem| {
             warnings.push(problem);
@@ -61,6 +69,7 @@ impl AgentFolder {
         });
         Self {
             path,
+            env_file: own.text(key::ENV_FILE).map(str::to_owned),
             settings,
             models_json,
             warnings,

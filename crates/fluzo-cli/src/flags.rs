@@ -34,6 +34,7 @@ pub(crate) enum Id {
     AppendSystemPrompt,
     Approve,
     Continue,
+    EnvFile,
     ExcludeTools,
     Help,
     ListModels,
@@ -134,6 +135,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         Takes::Value("KEY"),
         MODEL,
         "Key for the provider of the model",
+    ),
+    flag(
+        Id::EnvFile,
+        "env-file",
+        None,
+        Takes::Value("FILE"),
+        MODEL,
+        "Take keys from a file of variables too",
     ),
     flag(
         Id::ListModels,

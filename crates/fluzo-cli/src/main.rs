@@ -11,8 +11,10 @@
     reason = "this crate owns environment, clock, files and standard streams"
 )]
 
+mod access;
 mod agent_folder;
 mod arguments;
+mod auth_file;
 mod choose;
 mod choose_model;
 mod commands;

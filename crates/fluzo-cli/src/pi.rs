@@ -19,6 +19,7 @@ use fluzo_stdx::error::with_causes;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_tools::registry;
 
+use crate::access::{Access, Renewals};
 use crate::agent_folder::AgentFolder;
 use crate::arguments::Typed;
 use crate::choose::{self, Places};
@@ -27,7 +28,7 @@ use crate::commands::Commands;
 use crate::flags::Id;
 use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::wiring::{self, Plan};
-use crate::{help, inputs, list_models};
+use crate::{help, inputs, list_models, network};
 
 const FAILURE: i32 = 1;
 /// How long the reader has for what is left to write once a signal has ended the run.
@@ -76,8 +77,11 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
     warn(folder.warnings.iter());
     let models_json = folder.path.join("models.json");
     report_problems(&models, &models_json);
+    let http = network::client(surroundings, &folder.settings);
+    let access = Access::new(surroundings, &folder, typed.values(Id::EnvFile), http)?;
+    warn(access.warnings.iter());
     if let Some(search) = typed.value(Id::ListModels) {
-        let keys = keys(surroundings, typed, &models, None);
+        let keys = keys(&access, typed, &models, None);
         let available = keys.available();
         let usable = |provider: &str| available.has(provider);
         return Ok(out(&list_models::text(
@@ -95,7 +99,15 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
         ));
     }
     let answers = mode != Mode::Rpc && !typed.has(Id::PrintSystemPrompt);
-    let session = build(surroundings, typed, &folder, &models, &workspace, answers)?;
+    let session = build(
+        surroundings,
+        typed,
+        &folder,
+        &access,
+        &models,
+        &workspace,
+        answers,
+    )?;
     if typed.has(Id::PrintSystemPrompt) {
         return Ok(out(&format!("{}\n", session.1)));
     }
@@ -109,7 +121,7 @@ fn start(surroundings: &Surroundings, typed: &Typed) -> Result<i32, Refusal> {
             "nothing to do: no message was given\nhint: fluzo pi -p \"MESSAGE\"".to_owned(),
         ));
     }
-    Ok(drive(Arc::new(session.0), mode, prompts))
+    Ok(drive(Arc::new(session.0), mode, prompts, &access.renewals))
 }
 
 /// What standard output carries.
@@ -156,6 +168,7 @@ fn build(
     surroundings: &Surroundings,
     typed: &Typed,
     folder: &AgentFolder,
+    access: &Access,
     models: &ModelRegistry,
     workspace: &Path,
     answers: bool,
@@ -171,7 +184,7 @@ fn build(
     let store = choose::session(typed, &places, &ids, now_ms())?;
     let workspace = stored_folder(&*store, workspace)?;
     let stored = OpenedSession::new(store, ids).map_err(|error| with_causes(&error))?;
-    let any_keys = keys(surroundings, typed, models, None);
+    let any_keys = keys(access, typed, models, None);
     let available = any_keys.available();
     let choice = Choice {
         typed,
@@ -190,7 +203,7 @@ fn build(
     let level = thinking(typed, folder, &resolved, &stored);
     let thinking = resolved.model.clamp(level);
     let tools = tools(typed);
-    let keys = keys(surroundings, typed, models, Some(&resolved.model));
+    let keys = keys(access, typed, models, Some(&resolved.model));
     warn(keys.warning(&resolved.model).iter());
     let plan = Plan {
         surroundings,
@@ -198,6 +211,7 @@ fn build(
         agent_folder: &folder.path,
         workspace: &workspace,
         opened: stored,
+        http: Arc::clone(&access.http),
         keys,
         model: resolved.model,
         thinking,
@@ -307,18 +321,14 @@ fn tools(typed: &Typed) -> Vec<String> {
 }
 
 fn keys(
-    surroundings: &Surroundings,
+    access: &Access,
     typed: &Typed,
     models: &ModelRegistry,
     model: Option<&fluzo_llm::Model>,
 ) -> KeyRing {
-    let environment = surroundings.environment.clone();
-    let ring = KeyRing::new(
-        Arc::new(move |name| environment.get(name).cloned()),
-        models.keys(),
-        models.headers(),
-    )
-    .with_bearers(models.bearers().iter().cloned());
+    let ring = access
+        .key_ring(models.keys(), models.headers())
+        .with_bearers(models.bearers().iter().cloned());
     match (typed.value(Id::ApiKey), model) {
         (Some(key), Some(model)) => ring.with_key(&model.provider, key),
         _ => ring,
@@ -356,7 +366,7 @@ fn prompt_text(typed: &Typed, id: Id, workspace: &Path) -> Option<String> {
 }
 
 /// Runs the mode and returns its exit code. Signals abort the run first.
-fn drive(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Prompt>) -> i32 {
+fn drive(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Prompt>, renewals: &Renewals) -> i32 {
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -371,6 +381,7 @@ fn drive(session: Arc<AgentSession>, mode: Mode, prompts: Vec<Prompt>) -> i32 {
     for pid in session.snapshot().background_processes {
         eprintln!("Process {pid} is still running");
     }
+    runtime.block_on(renewals.settle());
     // Threads that wait for input must not hold the exit.
     runtime.shutdown_background();
     code

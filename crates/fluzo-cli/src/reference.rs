@@ -28,6 +28,7 @@ pub(crate) const EXIT_STATUS: &[Row] = &[
 pub(crate) const FILES: &[Row] = &[
     ("~/.pi/agent/settings.json", "settings"),
     ("~/.pi/agent/models.json", "further models and providers"),
+    ("~/.pi/agent/auth.json", "keys and sign-ins"),
     (
         "~/.pi/agent/sessions/",
         "sessions, a folder for each working folder",

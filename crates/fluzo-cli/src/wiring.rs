@@ -40,6 +40,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) agent_folder: &'a Path,
     pub(crate) workspace: &'a Path,
     pub(crate) opened: OpenedSession,
+    /// The client of all requests.
+    pub(crate) http: Arc<HttpClient>,
     pub(crate) keys: KeyRing,
     pub(crate) model: Arc<Model>,
     pub(crate) thinking: ThinkingLevel,
@@ -66,7 +68,7 @@ pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> 
     let credentials: Arc<dyn Credentials> = Arc::new(plan.keys);
     let gate = Gate::new(Arc::new(AllowAll));
     let dialects = Arc::new(HttpDialects {
-        http: network::client(plan.surroundings, plan.settings),
+        http: plan.http,
         limits: network::limits(plan.settings),
     });
     let base = Effects {

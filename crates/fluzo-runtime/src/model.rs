@@ -82,9 +82,11 @@ impl ModelEffect for ProviderModel {
         abort: AbortSignal,
     ) -> BoxFuture<'a, Result<EventStream, Halt>> {
         Box::pin(async move {
-            match self.credentials.resolve(&request.model).await {
-                Ok(auth) => request.auth = auth,
-                Err(error) => {
+            let found = self.credentials.resolve(&request.model);
+            match abort.run_until_cancelled(found).await {
+                None => return Ok(aborted()),
+                Some(Ok(auth)) => request.auth = auth,
+                Some(Err(error)) => {
                     return Ok(failed(StreamErrorKind::Authentication, error.to_string()));
                 }
             }
@@ -116,6 +118,14 @@ fn identified(events: EventStream) -> EventStream {
 }
 
 fn failed(kind: StreamErrorKind, text: String) -> EventStream {
-    let event = StreamEvent::failure(StreamError::new(kind, text));
+    ended(StreamError::new(kind, text))
+}
+
+fn aborted() -> EventStream {
+    ended(StreamError::aborted())
+}
+
+fn ended(error: StreamError) -> EventStream {
+    let event = StreamEvent::failure(error);
     Box::pin(stream::once(std::future::ready(event)))
 }

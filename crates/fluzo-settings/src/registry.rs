@@ -39,6 +39,8 @@ pub mod key {
     pub const DEFAULT_MODEL: &str = "defaultModel";
     /// Thinking level of new sessions.
     pub const DEFAULT_THINKING_LEVEL: &str = "defaultThinkingLevel";
+    /// File of environment variables with keys.
+    pub const ENV_FILE: &str = "envFile";
     /// Whether projects are trusted without an answer.
     pub const PROJECT_TRUST: &str = "defaultProjectTrust";
     /// How the steering queue drains.
@@ -110,6 +112,12 @@ pub const OPEN: &[SettingDef] = &[
         SettingKind::OneOf(LEVELS),
         "\"medium\"",
         "Thinking level of new sessions.",
+    ),
+    def(
+        key::ENV_FILE,
+        SettingKind::Text,
+        "null",
+        "File of environment variables with keys, below the real environment. Only the user's file is asked.",
     ),
     def(
         key::PROJECT_TRUST,

@@ -27,6 +27,7 @@ use super::timeline::{Exceeded, Timeline};
 use super::tree::Tree;
 use super::workspace::Workspace;
 use crate::agent_folder::AgentFolder;
+use crate::network;
 use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::wiring::{self, Plan};
 
@@ -212,6 +213,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         agent_folder: &folder.path,
         workspace: &project,
         opened: OpenedSession::new(Arc::new(store), ids).map_err(|error| error.to_string())?,
+        http: network::client(&surroundings, &folder.settings),
         keys,
         model,
         thinking: ThinkingLevel::Off,

@@ -6,6 +6,9 @@
     clippy::disallowed_methods
 )]
 
+#[path = "../../../fluzo-credentials/tests/it/authority.rs"]
+mod authority;
+mod credentials;
 mod demo;
 mod flags;
 mod inputs;

@@ -101,3 +101,25 @@ fn a_key_that_cannot_be_had_fails_the_response_and_nothing_is_sent() {
     );
     assert!(provider.script().requests().is_empty());
 }
+
+/// A key that never comes.
+struct Never;
+
+impl Credentials for Never {
+    fn resolve<'a>(
+        &'a self,
+        _model: &'a Model,
+    ) -> BoxFuture<'a, Result<RequestAuth, CredentialError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[test]
+fn an_abort_ends_the_wait_for_a_key() {
+    let provider = Arc::new(ScriptedProvider::new([]));
+    let agent = agent(&provider, Never);
+    let run = agent.start(spec("go", tools([]))).unwrap();
+    agent.cancel();
+    poll_to_end(run);
+    assert!(provider.script().requests().is_empty());
+}
