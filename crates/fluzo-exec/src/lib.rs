@@ -6,6 +6,7 @@
 // The side doors that are closed everywhere else are what this crate is for.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod callback;
 mod drain;
 pub mod file_lock;
 mod first_in_order;
@@ -20,6 +21,7 @@ pub mod search;
 mod session;
 mod watcher;
 
+pub use callback::CallbackListener;
 pub use file_lock::{PathGuard, PathLocks};
 pub use fs::{
     DirEntry, FileKind, FileMeta, FileSystem, ReadSeek, SpillFile, blocking, errno_name, errno_text,

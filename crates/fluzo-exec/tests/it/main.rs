@@ -6,6 +6,7 @@
     clippy::disallowed_methods
 )]
 
+mod callback;
 mod files;
 mod kill;
 mod process;
