@@ -338,7 +338,6 @@ mod tests {
             quirk_refusals: 0,
             steps_played: if passed { 6 } else { 5 },
             steps_total: 6,
-            quirk_refusals: 0,
         }
     }
 
