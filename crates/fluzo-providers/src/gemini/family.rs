@@ -120,36 +120,49 @@ impl Family {
 
 /// How `model` is asked to think with `options`.
 ///
-/// The model's own map of levels names a level, or a budget where the family counts tokens.
-/// The user's budgets come before it. Thinking that cannot be switched off is kept as short as
-/// the model allows and is not shown.
+/// The model's own map comes before what is usual: a number is a budget, a word a level.
+/// Budgets of the user replace those of families that count tokens. Thinking that cannot be
+/// switched off is kept as short as the model allows and is not shown.
 pub(crate) fn thinking(model: &Model, options: &RequestOptions) -> Option<ThinkingConfig> {
     if !model.reasoning {
         return None;
     }
     let level = model.clamp(options.thinking);
-    let mapped = model.thinking_level_map.get(&level).cloned().flatten();
-    let on = level != ThinkingLevel::Off;
+    let mapped = model.thinking_level_map.get(&level);
+    let word = mapped.and_then(Option::as_deref).map_or("", str::trim);
+    let number = word.parse().ok();
     let (thinking_level, thinking_budget) = match Family::of(&model.id).scale() {
         Scale::Levels(names, off) => {
-            let name = pick(names, level).unwrap_or(off);
-            let mapped = mapped.filter(|name| !name.is_empty());
-            let name = mapped.map_or_else(|| name.to_owned(), |name| name.to_ascii_uppercase());
-            (Some(name), None)
+            let usual = if word.is_empty() {
+                pick(names, level).unwrap_or(off)
+            } else {
+                word
+            };
+            let name = number.is_none().then(|| usual.to_ascii_uppercase());
+            (name, number)
         }
         Scale::Budgets(budgets, off) => {
-            let of_user = options.thinking_budgets.get(&level).filter(|_| on);
-            let of_user = of_user.and_then(|budget| i64::try_from(*budget).ok());
-            let of_model = || mapped.and_then(|budget| budget.parse().ok());
-            let budget = of_user.or_else(of_model);
-            (None, budget.or_else(|| pick(budgets, level)).or(Some(off)))
+            let meant = ThinkingLevel::parse(&word.to_ascii_lowercase()).unwrap_or(level);
+            let usual = pick(budgets, meant).unwrap_or(off);
+            let budget = budget_of_user(options, level).or(number);
+            (None, Some(budget.unwrap_or(usual)))
         }
     };
     Some(ThinkingConfig {
-        include_thoughts: on.then_some(true),
+        include_thoughts: (level != ThinkingLevel::Off).then_some(true),
         thinking_level,
         thinking_budget,
     })
+}
+
+fn budget_of_user(options: &RequestOptions, level: ThinkingLevel) -> Option<i64> {
+    let of = |level| options.thinking_budgets.get(&level).copied();
+    let budget = match level {
+        ThinkingLevel::Off => None,
+        ThinkingLevel::Xhigh => of(level).or_else(|| of(ThinkingLevel::High)),
+        level => of(level),
+    };
+    budget.and_then(|tokens| i64::try_from(tokens).ok())
 }
 
 fn pick<T: Copy>(of_levels: [T; 4], level: ThinkingLevel) -> Option<T> {
@@ -324,7 +337,7 @@ mod tests {
         );
         check(
             "gemini-2.5-flash",
-            map(json!({"low": "777", "high": "x"})),
+            map(json!({"low": "777"})),
             "low",
             budget(777),
         );
@@ -334,6 +347,20 @@ mod tests {
             "high",
             budget(24_576),
         );
+        check(
+            "gemini-2.5-flash",
+            map(json!({"xhigh": "MEDIUM"})),
+            "xhigh",
+            budget(8192),
+        );
+        check(
+            "gemini-3-flash",
+            map(json!({"low": "777"})),
+            "low",
+            budget(777),
+        );
+        let high = json!({"budgets": {"high": 9}, "thinkingLevelMap": {"xhigh": "high"}});
+        check("gemini-2.5-flash", high, "xhigh", budget(9));
         let budgets = json!({"budgets": {"low": 99}, "thinkingLevelMap": {"low": "777"}});
         check("gemini-2.5-flash", budgets.clone(), "low", budget(99));
         check("gemini-2.5-flash", budgets, "high", budget(24_576));
