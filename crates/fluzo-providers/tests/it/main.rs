@@ -19,4 +19,5 @@ mod quirks;
 mod raw;
 mod responses;
 mod secrets;
+mod suite;
 mod support;
