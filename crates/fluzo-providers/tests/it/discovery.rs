@@ -296,9 +296,12 @@ async fn long_lists_are_cut_and_endless_ones_refused() {
     );
 }
 
+/// Name of a server, its pages, what is found there.
+type Pages<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
 #[tokio::test]
 async fn local_servers_are_asked_for_context_windows_and_nothing_is_ever_posted() {
-    let pages: [(&str, &[(&str, &str)], &str); 5] = [
+    let pages: [Pages<'_>; 5] = [
         (
             "LM Studio",
             &[
