@@ -4,7 +4,7 @@ use fluzo_stdx::similar;
 
 use crate::output::write;
 use crate::surroundings::Surroundings;
-use crate::{demo, flags, help, man, pi, unavailable};
+use crate::{demo, discover, flags, help, man, pi, unavailable};
 
 const USAGE: i32 = 2;
 
@@ -60,6 +60,11 @@ fn fail(problem: &str, hint: &str) -> i32 {
 }
 
 fn pi(surroundings: &Surroundings, arguments: &[String]) -> i32 {
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "discover"
+    {
+        return discover::run(surroundings, rest);
+    }
     if let Some(text) = unavailable::subcommand(arguments) {
         eprintln!("error: {text}");
         return USAGE;

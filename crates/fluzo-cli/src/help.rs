@@ -25,7 +25,7 @@ pub(crate) fn command() -> Command {
         .about("A coding agent for the terminal")
         .version(env!("CARGO_PKG_VERSION"))
         .after_help(reference::text())
-        .subcommand(pi)
+        .subcommand(pi.subcommand(crate::discover::command()))
         .subcommand(crate::demo::command())
         .subcommand(
             Command::new("run").about("One task under permissions and budgets (not available yet)"),

@@ -19,6 +19,7 @@ mod choose;
 mod choose_model;
 mod commands;
 mod demo;
+mod discover;
 mod dispatch;
 mod flags;
 mod help;

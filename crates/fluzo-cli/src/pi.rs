@@ -236,7 +236,7 @@ fn build(
     Ok((wiring::session(plan, toolbox, &prompt), prompt))
 }
 
-fn report_problems(models: &ModelRegistry, file: &Path) {
+pub(crate) fn report_problems(models: &ModelRegistry, file: &Path) {
     let problems = models.problems().iter();
     let texts: Vec<String> = problems.map(|problem| problem.report(file)).collect();
     if !texts.is_empty() {
@@ -320,7 +320,7 @@ fn tools(typed: &Typed) -> Vec<String> {
     selection.active
 }
 
-fn keys(
+pub(crate) fn keys(
     access: &Access,
     typed: &Typed,
     models: &ModelRegistry,

@@ -32,7 +32,7 @@ pub trait Resolver: Send + Sync {
 
 /// A server that may be asked.
 #[derive(Debug, Clone)]
-pub struct Endpoint {
+pub struct ModelServer {
     /// Its base URL, as a model has it.
     pub base_url: String,
     /// The dialect it speaks; it decides how a list of models is asked for.
@@ -181,7 +181,7 @@ impl Discovery {
     /// # Errors
     ///
     /// The base URL cannot be used, or its name leads nowhere.
-    pub async fn probe(&self, endpoint: &Endpoint) -> Result<Probe, DiscoveryError> {
+    pub async fn probe(&self, endpoint: &ModelServer) -> Result<Probe, DiscoveryError> {
         let url = address(endpoint)?;
         let auth = &endpoint.auth;
         Ok(Probe {
@@ -203,7 +203,7 @@ impl Discovery {
     /// refuses, or answers something else.
     pub async fn list(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &ModelServer,
         shown: &Probe,
     ) -> Result<ModelList, DiscoveryError> {
         let limit = self.limits.total;
@@ -218,7 +218,7 @@ impl Discovery {
 
     async fn list_unlimited(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &ModelServer,
         shown: &Probe,
     ) -> Result<ModelList, DiscoveryError> {
         let url = address(endpoint)?;
@@ -283,7 +283,7 @@ impl Discovery {
 /// The requests for one list.
 struct Asked<'a> {
     discovery: &'a Discovery,
-    endpoint: &'a Endpoint,
+    endpoint: &'a ModelServer,
     pinned: Option<Vec<IpAddr>>,
     redactor: Redactor,
     origin: String,
@@ -380,7 +380,7 @@ impl Asked<'_> {
     }
 }
 
-fn address(endpoint: &Endpoint) -> Result<Url, DiscoveryError> {
+fn address(endpoint: &ModelServer) -> Result<Url, DiscoveryError> {
     let url = Url::parse(endpoint.base_url.trim()).map_err(|_| DiscoveryError::Address)?;
     let usable = matches!(url.scheme(), "http" | "https") && url.host_str().is_some();
     usable.then_some(url).ok_or(DiscoveryError::Address)

@@ -39,7 +39,7 @@ pub use address::AddressClass;
 pub use call::{CallLimits, Response};
 pub use dialect::{UnknownDialect, dialects, provider_for};
 pub use discovery::{
-    DiscoveredModel, Discovery, DiscoveryError, Endpoint, ModelList, Probe, Reach, Resolver,
+    DiscoveredModel, Discovery, DiscoveryError, ModelList, ModelServer, Probe, Reach, Resolver,
 };
 pub use failure::Clock;
 pub use http::{HttpClient, HttpConfig};

@@ -10,13 +10,16 @@
 mod authority;
 mod credentials;
 mod demo;
+mod discover;
 mod flags;
 mod inputs;
 mod json;
 mod print;
 mod profile;
+mod recorder;
 mod rpc;
 mod sessions;
 mod signals;
 mod signatures;
+mod silence;
 mod support;

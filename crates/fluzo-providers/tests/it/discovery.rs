@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use fluzo_llm::{BoxFuture, RequestAuth, Secret, StreamErrorKind};
 use fluzo_providers::{
-    AddressClass, CallLimits, Discovery, DiscoveryError, Endpoint, ExtraRoots, HttpClient,
-    HttpConfig, ModelList, Probe, ProxyConfig, Reach, Resolver,
+    AddressClass, CallLimits, Discovery, DiscoveryError, ExtraRoots, HttpClient, HttpConfig,
+    ModelList, ModelServer, Probe, ProxyConfig, Reach, Resolver,
 };
 use fluzo_sim::Listener;
 
@@ -43,8 +43,8 @@ fn discovery(answers: &[&[&str]]) -> Discovery {
     discovery_within(answers, CallLimits::discovery())
 }
 
-fn endpoint(base_url: String) -> Endpoint {
-    Endpoint {
+fn endpoint(base_url: String) -> ModelServer {
+    ModelServer {
         base_url,
         api: "openai-completions".into(),
         auth: RequestAuth {
@@ -54,11 +54,11 @@ fn endpoint(base_url: String) -> Endpoint {
     }
 }
 
-fn named(name: &str, server: SocketAddr) -> Endpoint {
+fn named(name: &str, server: SocketAddr) -> ModelServer {
     endpoint(format!("http://{name}:{}/v1", server.port()))
 }
 
-async fn both(discovery: &Discovery, endpoint: &Endpoint) -> Result<ModelList, DiscoveryError> {
+async fn both(discovery: &Discovery, endpoint: &ModelServer) -> Result<ModelList, DiscoveryError> {
     let shown = discovery.probe(endpoint).await?;
     discovery.list(endpoint, &shown).await
 }
