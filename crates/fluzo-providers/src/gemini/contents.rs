@@ -23,9 +23,9 @@ const IMAGE_TYPES: [&str; 5] = [
     "image/heif",
 ];
 
-/// What the user is taken to have said when a conversation begins with an answer: the server
-/// wants a call to follow a user's content.
-const BEGINNING: &str = "(the conversation begins here)";
+/// What the user is taken to have said where the server wants a content of the user: before
+/// an answer that begins a conversation, and after one that ends it.
+const NOTHING_SAID: &str = "(no message)";
 
 /// The signature of a call that Gemini 3 did not make itself. It refuses a call without one in
 /// the first place of a step, and takes this value, named in "Thought Signatures" at
@@ -129,7 +129,7 @@ enum Speaker {
     Tools,
 }
 
-/// The contents of a request to `model`, the user's first.
+/// The contents of a request to `model`: the first and the last are the user's.
 pub(crate) fn contents<'a>(model: &Model, transcript: &'a Transcript) -> Vec<WireContent<'a>> {
     let ids = Ids {
         form: |id| plain_id(id, ID_LIMIT),
@@ -153,6 +153,9 @@ pub(crate) fn contents<'a>(model: &Model, transcript: &'a Transcript) -> Vec<Wir
         }
     }
     writer.flush_images();
+    if matches!(writer.last, None | Some(Speaker::Model)) {
+        writer.push(Speaker::User, std::iter::once(Part::text(NOTHING_SAID)));
+    }
     writer.out
 }
 
@@ -170,7 +173,7 @@ impl<'a> Writer<'a> {
     /// to stand in one content by themselves, and nothing may come between a call and them.
     fn push(&mut self, speaker: Speaker, parts: impl Iterator<Item = Part<'a>>) {
         if self.last.is_none() && speaker == Speaker::Model {
-            self.push(Speaker::User, std::iter::once(Part::text(BEGINNING)));
+            self.push(Speaker::User, std::iter::once(Part::text(NOTHING_SAID)));
         }
         match self.out.last_mut().filter(|_| self.last == Some(speaker)) {
             Some(last) => last.parts.extend(parts),

@@ -180,9 +180,15 @@ fn what_one_side_says_is_one_content_and_the_user_begins() {
         json!({}),
         &[own(json!([text("a")])), own(json!([text("b")]))],
         json!([
-            {"role": "user", "parts": [{"text": "(the conversation begins here)"}]},
+            {"role": "user", "parts": [{"text": "(no message)"}]},
             {"role": "model", "parts": [{"text": "a"}, {"text": "b"}]},
+            {"role": "user", "parts": [{"text": "(no message)"}]},
         ]),
+    );
+    check(
+        json!({}),
+        &[user(json!(""))],
+        json!([{"role": "user", "parts": [{"text": "(no message)"}]}]),
     );
     check(
         json!({}),
@@ -202,7 +208,8 @@ fn signatures_go_back_to_their_model_only_and_only_when_they_are_base64() {
             ]),
         )
     };
-    let wire = |parts: Value| json!([{"role": "user", "parts": [{"text": "go"}]}, {"role": "model", "parts": parts}]);
+    let user_says = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+    let wire = |parts: Value| json!([user_says("go"), {"role": "model", "parts": parts}, user_says("(no message)")]);
     let rows = [
         (
             answer("gemini-3-flash", "QUJD"),

@@ -289,6 +289,15 @@ async fn calls_of_another_model_are_taken_without_its_signature() {
 }
 
 #[tokio::test]
+async fn a_conversation_may_begin_and_end_with_an_answer() {
+    let mut talk = Talk::with(MODEL, [step(Reply::text("a")), step(Reply::text("b"))]);
+    talk.say([go()]).await;
+    talk.messages.remove(0);
+    assert_eq!(talk.say([]).await, "text:b ; stop 12/7");
+    talk.end();
+}
+
+#[tokio::test]
 async fn images_of_the_user_and_of_tools() {
     // Neither server signs calls here, so one text serves both.
     for model in [MODEL, "gemini-2.5-pro"] {
