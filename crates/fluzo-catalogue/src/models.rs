@@ -52,15 +52,16 @@ pub fn models_of(host: &str) -> impl Iterator<Item = ModelRow> {
     rows(section(host))
 }
 
-/// The model with this id at the host with this id. Reads only rows of the host.
+/// The model with this id at the host with this id. Reads only its row.
 pub fn model(host: &str, id: &str) -> Option<ModelRow> {
-    let lines = section(host).lines();
-    let line = lines.into_iter().find(|line| {
-        let rest = line.split_once('\t').map_or("", |(_, rest)| rest);
-        rest.strip_prefix(id)
-            .is_some_and(|rest| rest.starts_with('\t'))
-    })?;
-    ModelRow::parse(line, None)
+    if [host, id]
+        .iter()
+        .any(|part| part.is_empty() || part.contains(['\t', '\n']))
+    {
+        return None;
+    }
+    let rest = from(&format!("\n{host}\t{id}\t"))?;
+    ModelRow::parse(rest.lines().next()?, None)
 }
 
 /// The lines of one host.
@@ -68,14 +69,25 @@ fn section(host: &str) -> &'static str {
     if host.is_empty() || host.contains(['\t', '\n']) {
         return "";
     }
-    let first = format!("\n{host}\t");
-    let Some(start) = TABLE.find(&first).map(|at| at + 1) else {
+    let Some(rest) = from(&format!("\n{host}\t")) else {
         return "";
     };
-    let rest = &TABLE[start..];
-    let last = rest.rfind(&first).map_or(0, |at| at + 1);
-    let end = rest[last..].find('\n').map_or(rest.len(), |at| last + at);
-    &rest[..end]
+    let of_host = |line: &&str| {
+        let after = line.strip_prefix(host);
+        after.is_some_and(|after| after.starts_with('\t'))
+    };
+    let length = rest
+        .split_inclusive('\n')
+        .take_while(of_host)
+        .map(str::len)
+        .sum();
+    &rest[..length]
+}
+
+/// The table from the line on that begins with what stands behind the line end in `beginning`.
+fn from(beginning: &str) -> Option<&'static str> {
+    let at = memchr::memmem::find(TABLE.as_bytes(), beginning.as_bytes())?;
+    TABLE.get(at + 1..)
 }
 
 fn rows(text: &'static str) -> impl Iterator<Item = ModelRow> {
