@@ -6,12 +6,14 @@ use std::sync::Arc;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use fluzo_llm::{
-    AbortSignal, Message, ModelRequest, Provider, RequestAuth, RequestOptions, StreamEvent,
+    AbortSignal, Message, ModelRequest, Provider, RequestAuth, RequestOptions, Secret, StreamEvent,
     Transcript,
 };
 use fluzo_providers::sse::{EventTooLarge, SseParser};
 use fluzo_providers::{HttpClient, LimitPolicy, provider_for};
-use fluzo_sim::{Body, Delivery, Reply, Scenario, Simulator, Writes};
+use fluzo_sim::{
+    Body, Completion, Delivery, Endpoint, Pieces, Reply, Scenario, Simulator, Step, Writes,
+};
 use futures_util::StreamExt;
 
 fn main() {
@@ -95,6 +97,42 @@ fn text_response(bencher: Bencher<'_, '_>, size: usize) {
     whole_response(bencher, events, size);
 }
 
+/// The same text in every dialect, in pieces of 20 characters.
+#[divan::bench(args = [
+    "openai-completions", "anthropic-messages", "openai-responses", "google-generative-ai",
+])]
+fn text_in(bencher: Bencher<'_, '_>, api: &str) {
+    let size = 400_000;
+    let endpoint = match api {
+        "anthropic-messages" => Endpoint::Messages,
+        "openai-responses" => Endpoint::Responses,
+        "google-generative-ai" => Endpoint::Gemini,
+        _ => Endpoint::Chat,
+    };
+    let completion = Completion {
+        text: Some("word ".repeat(size / 5)),
+        pieces: Pieces::Chars(20),
+        ..Completion::default()
+    };
+    let reply = Reply::completion(completion).delivered(Delivery {
+        writes: Writes::Together,
+        ..Delivery::default()
+    });
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    else {
+        return;
+    };
+    let scenario = Scenario::new("bench")
+        .model("m1")
+        .step(Step::at(endpoint, reply));
+    bencher
+        .counter(BytesCount::new(size))
+        .with_inputs(|| Served::speaking(api, scenario.clone()))
+        .bench_local_refs(|served| runtime.block_on(served.read()));
+}
+
 /// A small answer: with the client still to be built, and over the connection of the one before.
 #[divan::bench(args = ["first", "next"])]
 fn request_and_answer(bencher: Bencher<'_, '_>, which: &str) {
@@ -150,20 +188,21 @@ impl Served {
     }
 
     fn play(scenario: Scenario) -> Self {
+        Self::speaking("openai-completions", scenario)
+    }
+
+    fn speaking(api: &str, scenario: Scenario) -> Self {
         let simulator = Simulator::start(scenario).ok();
-        let provider = provider_for(
-            "openai-completions",
-            Arc::new(HttpClient::new("bench")),
-            LimitPolicy::open(),
-            Arc::new(|| 0),
-        )
-        .ok();
-        let base_url = simulator
-            .as_ref()
-            .map(Simulator::base_url)
-            .unwrap_or_default();
+        let http = Arc::new(HttpClient::new("bench"));
+        let provider = provider_for(api, http, LimitPolicy::open(), Arc::new(|| 0)).ok();
+        let address = simulator.as_ref().map(Simulator::base_url);
+        let address = address.unwrap_or_default();
+        let base_url = match api {
+            "anthropic-messages" => address.trim_end_matches("/v1"),
+            _ => &address,
+        };
         Self {
-            request: request(&base_url),
+            request: request(api, base_url),
             provider,
             _simulator: simulator,
         }
@@ -183,9 +222,9 @@ impl Served {
     }
 }
 
-fn request(base_url: &str) -> Option<ModelRequest> {
+fn request(api: &str, base_url: &str) -> Option<ModelRequest> {
     let model = serde_json::from_value(serde_json::json!({
-        "id": "m1", "name": "m1", "api": "openai-completions", "provider": "sim", "baseUrl": base_url,
+        "id": "m1", "name": "m1", "api": api, "provider": "sim", "baseUrl": base_url,
         "input": ["text"], "contextWindow": 1000, "maxTokens": 100,
     }));
     Some(ModelRequest {
@@ -194,6 +233,9 @@ fn request(base_url: &str) -> Option<ModelRequest> {
         transcript: Transcript::new(vec![Arc::new(Message::user("go", 1))]).ok()?,
         tools: Arc::new([]),
         options: RequestOptions::default(),
-        auth: RequestAuth::default(),
+        auth: RequestAuth {
+            api_key: Some(Secret::new("k")),
+            ..RequestAuth::default()
+        },
     })
 }
