@@ -242,7 +242,7 @@ impl Discovery {
             discovery: self,
             endpoint,
             pinned,
-            redactor: Redactor::new(&endpoint.auth),
+            redactor: Redactor::new(&endpoint.auth).with_address(&url),
             origin: shown.origin.clone(),
         };
         let local = !matches!(

@@ -232,8 +232,11 @@ impl Driver {
                 let body = self.error_body(answer.body).await;
                 match body {
                     Err(error) => self.judge(End::Failed(error)),
-                    Ok(body) => {
-                        let error = self.context.http(status, &answer.headers, &body);
+                    Ok((body, limit)) => {
+                        let mut error = self.context.http(status, &answer.headers, &body);
+                        if let Some(limit) = limit {
+                            error.message += &format!(" (more of it was awaited; {limit})");
+                        }
                         self.judge(End::Failed(error));
                     }
                 }
@@ -241,23 +244,35 @@ impl Driver {
         }
     }
 
-    /// The body of a refused request; one that breaks off counts as far as it came.
-    async fn error_body(&mut self, mut body: Body) -> Result<Vec<u8>, StreamError> {
-        let mut bytes = Vec::new();
+    /// The body of a refused request, and the limit that ended it, if one did. A body that
+    /// breaks off counts as far as it came.
+    async fn error_body(
+        &mut self,
+        mut body: Body,
+    ) -> Result<(Vec<u8>, Option<StreamError>), StreamError> {
+        let (mut bytes, mut limit) = (Vec::new(), None);
         self.clock.note(Progress {
             alive: true,
             ending: true,
             ..Progress::default()
         });
         while bytes.len() < ERROR_BODY_LIMIT {
+            let set = self.clock.limits.idle;
+            let next = self.clock.next_deadline();
+            let capped = matches!(next, Some((Limit::Idle, _, span)) if Some(span) != set);
             match wait(&self.abort, &self.clock, body.next()).await {
                 Err(error) if error.kind == StreamErrorKind::Aborted => return Err(error),
                 Ok(Some(Ok(part))) => bytes.extend_from_slice(&part),
-                _ => break,
+                Err(reached) => {
+                    // The patience of this place is nobody's setting.
+                    limit = (!capped).then_some(reached);
+                    break;
+                }
+                Ok(_) => break,
             }
         }
         bytes.truncate(ERROR_BODY_LIMIT);
-        Ok(bytes)
+        Ok((bytes, limit))
     }
 
     async fn read(&mut self, mut body: Body) {

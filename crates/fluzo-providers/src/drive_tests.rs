@@ -394,6 +394,34 @@ async fn the_body_of_an_error_is_not_waited_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_ends_the_body_of_an_error_is_named() {
+    let seconds = |n| Some(Duration::from_secs(n));
+    let rows = [
+        (
+            seconds(2),
+            None,
+            "nothing more from the model within 2 s (setting `provider.idleTimeoutMs`)",
+        ),
+        (
+            None,
+            seconds(3),
+            "the response was not complete within 3 s (setting `provider.totalTimeoutMs`)",
+        ),
+    ];
+    for (idle, total, named) in rows {
+        let mut case = case(Some(0), vec![(Some(0), "half a reason"), (None, "")]);
+        case.status = 503;
+        case.limits = Limits {
+            idle,
+            total,
+            ..case.limits
+        };
+        let text = format!("503 half a reason (more of it was awaited; timed out: {named})");
+        check(case, &text).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_of_a_slow_consumer_is_no_silence_of_the_server() {
     let case = case(
         Some(0),

@@ -74,7 +74,7 @@ impl HttpProvider {
         let url = self.dialect.endpoint(&request)?;
         let limits = self.limits.of(&url);
         let context = Context {
-            redactor: Redactor::new(&request.auth),
+            redactor: Redactor::new(&request.auth).with_address(&url),
             clock: Arc::clone(&self.clock),
         };
         let body = self

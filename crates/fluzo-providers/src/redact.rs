@@ -1,6 +1,7 @@
 //! Removes planted secrets from what a server says about a request.
 
 use fluzo_llm::RequestAuth;
+use reqwest::Url;
 
 /// What stands where a secret stood.
 const REDACTED: &str = "[redacted]";
@@ -20,21 +21,47 @@ impl Redactor {
             .iter()
             .map(|(_, value)| value)
             .chain(&auth.api_key);
-        let mut secrets: Vec<String> = values
-            .flat_map(|secret| {
-                let whole = secret.reveal().trim();
-                [
-                    Some(whole),
-                    whole.split_once(' ').map(|(_, rest)| rest.trim()),
-                ]
-            })
-            .flatten()
-            .filter(|secret| secret.len() >= SHORTEST)
-            .map(str::to_owned)
-            .collect();
-        // The longest first, so that a secret inside another leaves no rest.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self(secrets)
+        let mut redactor = Self::default();
+        for value in values {
+            redactor.add_value(value.reveal());
+        }
+        redactor
+    }
+
+    /// Also user, password and query values of the address of the request.
+    pub(crate) fn with_address(mut self, url: &Url) -> Self {
+        let user_info = [Some(url.username()), url.password()];
+        for part in user_info.into_iter().flatten() {
+            self.add(part);
+            // As it was before it became part of an address.
+            let query = format!("form://x?{}", part.replace('+', "%2B"));
+            if let Ok(query) = Url::parse(&query) {
+                for (decoded, _) in query.query_pairs() {
+                    self.add(&decoded);
+                }
+            }
+        }
+        for (_, value) in url.query_pairs() {
+            self.add(&value);
+        }
+        self
+    }
+
+    /// A value whole, and without its scheme.
+    fn add_value(&mut self, value: &str) {
+        let whole = value.trim();
+        self.add(whole);
+        if let Some((_, rest)) = whole.split_once(' ') {
+            self.add(rest.trim());
+        }
+    }
+
+    fn add(&mut self, secret: &str) {
+        if secret.len() >= SHORTEST && !self.0.iter().any(|known| known == secret) {
+            self.0.push(secret.to_owned());
+            // The longest first, so that a secret inside another leaves no rest.
+            self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        }
     }
 
     /// `text` without the secrets.
@@ -78,5 +105,16 @@ mod tests {
             "[redacted] and [redacted] and [redacted] at ollama"
         );
         assert!(!format!("{redactor:?}").contains("planted"));
+    }
+
+    #[test]
+    fn secrets_of_an_address_vanish_too() {
+        let url = Url::parse("https://planted-user:planted%40pass@h/v1?key=planted-query&v=1");
+        let redactor = Redactor::default().with_address(&url.unwrap());
+        let text = "planted-user planted%40pass planted@pass planted-query 1";
+        assert_eq!(
+            redactor.clean(text.to_owned()),
+            "[redacted] [redacted] [redacted] [redacted] 1"
+        );
     }
 }

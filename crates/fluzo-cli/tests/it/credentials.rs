@@ -12,7 +12,7 @@ use crate::authority::{Authority, CLIENT, Fault};
 use crate::support::{Stage, approve, fake, scenario, simulator};
 
 /// A simulator that answers `times` requests with the key `key`.
-fn expecting(key: &str, times: usize) -> fluzo_sim::Simulator {
+pub fn expecting(key: &str, times: usize) -> fluzo_sim::Simulator {
     let check = HeaderCheck::Equals(format!("Bearer {key}"));
     let expect = RequestExpectation {
         headers: [("authorization".to_owned(), check)].into(),
@@ -23,7 +23,7 @@ fn expecting(key: &str, times: usize) -> fluzo_sim::Simulator {
 }
 
 /// A sign-in to the provider `fake` whose time is over.
-fn signed_in(stage: &Stage, authority: &Authority) -> String {
+pub fn signed_in(stage: &Stage, authority: &Authority) -> String {
     authority.grant("rt-first");
     let text = json!({"other": {"type": "api_key", "key": "kept"}, "fake": {"type": "oauth",
         "access": "at-first", "refresh": "rt-first", "expires": 1, "clientId": CLIENT,

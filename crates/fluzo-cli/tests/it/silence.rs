@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use fluzo_sim::{Reply, Simulator};
 
+use crate::authority::Authority;
+use crate::credentials::{expecting, signed_in};
 use crate::recorder::{Recording, follow, start};
 use crate::support::{Stage, approve, bash, scenario, simulator};
 
@@ -95,6 +97,23 @@ fn rpc_mode_talks_to_the_configured_endpoint_only() {
     });
     let recording = follow(&child);
     assert!(front_end.join().unwrap());
+    only(&recording, endpoint(&simulator));
+    approve(simulator);
+}
+
+#[test]
+fn a_renewal_talks_to_the_server_of_the_sign_in_besides_and_to_nobody_else() {
+    let authority = Authority::start();
+    let simulator = expecting("at-1", 1);
+    let stage = Stage::with_fake(&simulator);
+    signed_in(&stage, &authority);
+    let (mut recording, out) = record(stage.command(&["pi", "-p", "go"]));
+    assert_eq!(out, "ok\n");
+    assert_eq!(authority.renewals(), 1);
+    let url = authority.url("/");
+    let signing: SocketAddr = url.split('/').nth(2).unwrap().parse().unwrap();
+    assert!(recording.addresses.contains(&signing), "{recording:?}");
+    recording.addresses.retain(|address| *address != signing);
     only(&recording, endpoint(&simulator));
     approve(simulator);
 }
