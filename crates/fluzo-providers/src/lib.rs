@@ -19,6 +19,8 @@ mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gemini;
+#[cfg(test)]
+mod histories;
 mod http;
 mod indexed;
 pub mod limits;
