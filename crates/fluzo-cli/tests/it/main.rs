@@ -16,6 +16,7 @@ mod inputs;
 mod json;
 mod print;
 mod profile;
+mod quirks;
 mod recorder;
 mod rpc;
 mod sessions;

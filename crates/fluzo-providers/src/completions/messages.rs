@@ -13,6 +13,8 @@ use crate::quirks::{CallOnlyContent, IdForm, Replay};
 const SEE_IMAGE: &str = "(see attached image)";
 const TOOL_IMAGES: &str = "Attached image(s) from tool result:";
 const AFTER_RESULTS: &str = "I have processed the tool results.";
+/// Stands where a user said nothing between two answers.
+const NOTHING_SAID: &str = "(no message)";
 const NO_OUTPUT: &str = "(no output)";
 
 /// Fields in which servers send thinking, and take it back.
@@ -273,6 +275,13 @@ impl<'a> Writer<'a> {
         }
         if self.compat.quirks.reasoning == Replay::Never {
             reasoning_details.clear();
+        }
+        // Two answers in a row are no dialogue for the templates of many models.
+        if let Some(WireMessage::Assistant { .. }) = self.out.last() {
+            self.out.push(WireMessage::Plain {
+                role: "user",
+                content: NOTHING_SAID.into(),
+            });
         }
         self.out.push(WireMessage::Assistant {
             role: "assistant",

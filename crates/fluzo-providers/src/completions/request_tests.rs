@@ -273,11 +273,12 @@ fn servers_that_require_thinking_on_every_response_get_it() {
         json!([{"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning_content"}, call("c")]),
     );
     let done = result("c", json!([{"type": "text", "text": "r"}]));
-    let messages = json_of(&request(deepseek, &[without.clone(), with, done]))["messages"].clone();
+    let history = [without.clone(), user(json!("on")), with, done];
+    let messages = json_of(&request(deepseek, &history))["messages"].clone();
     assert_eq!(
         (
             &messages[0]["reasoning_content"],
-            &messages[1]["reasoning_content"]
+            &messages[2]["reasoning_content"]
         ),
         (&json!(""), &json!("hm"))
     );
