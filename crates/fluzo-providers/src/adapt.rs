@@ -252,7 +252,7 @@ impl<'a> Adapter<'_, 'a> {
             .map(candidate)
             // The number may not be fit either; as it is, it ends the search at the latest.
             .flat_map(|id| [(self.ids.form)(&id), id])
-            .find(|id| !self.used.contains(id.as_str()))
+            .find(|id| !id.is_empty() && !self.used.contains(id.as_str()))
             .unwrap_or_default()
     }
 
