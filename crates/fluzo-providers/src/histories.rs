@@ -430,9 +430,9 @@ proptest! {
         steps in steps(), images in any::<bool>(), thinks in any::<bool>(),
     ) {
         let thinking = if thinks { ThinkingLevel::High } else { ThinkingLevel::Off };
-        for model in 0..MODELS.len() {
+        for (model, (_, _, id, _)) in MODELS.iter().enumerate() {
             let found = faults(&steps, model, images, thinking);
-            prop_assert!(found.is_empty(), "{} {}", MODELS[model].2, found.join("\n"));
+            prop_assert!(found.is_empty(), "{id} {}", found.join("\n"));
         }
     }
 }
