@@ -43,6 +43,8 @@ pub(crate) enum Door {
     Azure,
     /// A bearer token.
     Bearer,
+    /// A bearer token, or `x-goog-api-key`.
+    Vertex,
 }
 
 impl Target {
@@ -66,9 +68,8 @@ impl Target {
             Door::Bearer if version != Some("vertex-2023-10-16") => {
                 "anthropic_version: is not vertex-2023-10-16"
             }
-            Door::Anthropic | Door::Google | Door::Azure | Door::Open if version.is_some() => {
-                "anthropic_version: belongs into a header here"
-            }
+            Door::Bearer => return None,
+            _ if version.is_some() => "anthropic_version: belongs into a header here",
             _ => return None,
         };
         Some(Violation::new(ViolationKind::InvalidParameter, what))
@@ -129,7 +130,11 @@ pub(crate) fn route(scenario: &Scenario, request: &Incoming) -> Result<Route, Re
 fn target(scenario: &Scenario, path: &str, query: Option<&str>) -> Option<Target> {
     let base_path = scenario.base_path.as_str();
     if let Some((who, model, method)) = published(path) {
-        return asked_model(who, model, method, query, Door::Bearer);
+        let door = match who {
+            "google" => Door::Vertex,
+            _ => Door::Bearer,
+        };
+        return asked_model(who, model, method, query, door);
     }
     for base in ["/v1beta", base_path] {
         let model = path
@@ -230,12 +235,11 @@ fn asked_model(
 /// Whether the request shows what the door asks for.
 pub(crate) fn admit(door: Door, request: &Incoming) -> Result<(), Refused> {
     let has = |name: &str| request.header(name).is_some_and(|value| !value.is_empty());
-    let bearer = request
-        .header("authorization")
-        .and_then(|value| value.split_once(' '))
-        .is_some_and(|(scheme, token)| {
-            scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()
-        });
+    // Cloudflare's gateway takes its own token, and knows the one of the server behind it.
+    let bearer = ["authorization", "cf-aig-authorization"]
+        .iter()
+        .filter_map(|name| request.header(name)?.split_once(' '))
+        .any(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty());
     let missing = |status: u16, kind, what: &str| Err((status, vec![Violation::new(kind, what)]));
     let no_key = |what: &str| missing(401, ViolationKind::MissingCredentials, what);
     match door {
@@ -255,6 +259,9 @@ pub(crate) fn admit(door: Door, request: &Incoming) -> Result<(), Refused> {
         ),
         Door::Azure if !has("api-key") && !bearer => no_key("neither `api-key` nor a bearer token"),
         Door::Bearer if !bearer => no_key("no bearer token"),
-        Door::Anthropic | Door::Google | Door::Azure | Door::Bearer => Ok(()),
+        Door::Vertex if !has("x-goog-api-key") && !bearer => {
+            no_key("neither a bearer token nor `x-goog-api-key`")
+        }
+        _ => Ok(()),
     }
 }

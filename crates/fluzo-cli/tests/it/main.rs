@@ -12,6 +12,7 @@ mod credentials;
 mod demo;
 mod discover;
 mod flags;
+mod hosts;
 mod inputs;
 mod json;
 mod print;

@@ -506,14 +506,16 @@ fn refusals_have_googles_form() {
 }
 
 #[test]
-fn vertex_takes_a_bearer_token() {
+fn vertex_takes_a_bearer_token_or_a_key() {
     let path =
         "/v1/projects/p/locations/global/publishers/google/models/m:streamGenerateContent?alt=sse";
-    assert_eq!(refused(path, KEY, &ask()), (401, json!("UNAUTHENTICATED")));
-    let simulator = start(scenario(calls()));
-    let response = Client::new(&simulator).post_to(path, &[("authorization", "Bearer t")], &ask());
-    assert_eq!((response.status, response.chunks_json().len()), (200, 5));
-    assert!(simulator.finish().passed);
+    assert_eq!(refused(path, &[], &ask()), (401, json!("UNAUTHENTICATED")));
+    for headers in [&[("authorization", "Bearer t")], KEY] {
+        let simulator = start(scenario(calls()));
+        let response = Client::new(&simulator).post_to(path, headers, &ask());
+        assert_eq!((response.status, response.chunks_json().len()), (200, 5));
+        assert!(simulator.finish().passed);
+    }
 }
 
 #[test]
