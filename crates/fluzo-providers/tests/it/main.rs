@@ -9,6 +9,7 @@
 mod anthropic;
 mod authority;
 mod calls;
+mod conformance;
 mod connection;
 mod content;
 mod discovery;
