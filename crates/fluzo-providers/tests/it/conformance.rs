@@ -60,6 +60,14 @@ suite! {
     gemini_on_vertex "google-vertex" Gemini "/v1/projects/p/locations/l/publishers/google";
 }
 
+/// One of each form of stream.
+const FIRST: [&str; 4] = [
+    "openai-completions",
+    "anthropic-messages",
+    "openai-responses",
+    "google-generative-ai",
+];
+
 #[test]
 fn every_dialect_is_in_the_suite() {
     let mut spoken: Vec<_> = fluzo_providers::dialects().collect();
@@ -314,10 +322,12 @@ async fn cut_off_anywhere(dialect: Dialect) {
         };
         Reply::completion(completion()).delivered(delivery)
     };
-    let simulator = dialect.start((0..length).map(reply));
+    // The other servers of a dialect send the same stream.
+    let step = if FIRST.contains(&dialect.api) { 1 } else { 37 };
+    let simulator = dialect.start((0..length).step_by(step).map(reply));
     let provider = dialect.provider();
     let mut complete = 0;
-    for at in 0..length {
+    for at in (0..length).step_by(step) {
         let request = dialect.request(&simulator, vec![Message::user("go", 1)]);
         let events = collect(&*provider, request.clone()).await;
         let lasts = events.iter().filter(|event| event.is_last()).count();
@@ -337,7 +347,7 @@ async fn cut_off_anywhere(dialect: Dialect) {
         }
     }
     // Only what follows the last word of the model may be missing.
-    assert!(complete * 4 < length, "{complete} of {length}");
+    assert!(complete * step * 4 < length, "{complete} of {length}");
 }
 
 async fn errors_before_the_stream(dialect: Dialect) {

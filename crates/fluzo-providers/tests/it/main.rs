@@ -20,5 +20,4 @@ mod quirks;
 mod raw;
 mod responses;
 mod secrets;
-mod suite;
 mod support;
