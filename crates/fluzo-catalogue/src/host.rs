@@ -16,6 +16,10 @@ pub struct Host {
     pub endpoints: &'static [(&'static str, &'static str)],
     /// Environment variable that may hold a whole base URL, in place of those of `endpoints`.
     pub base_url_variable: Option<&'static str>,
+    /// Environment variable whose value goes into the query of the base URL, and its name there.
+    pub query_variable: Option<(&'static str, &'static str)>,
+    /// Environment variable that names the deployments of models: `MODEL=NAME`, divided by commas.
+    pub deployments_variable: Option<&'static str>,
     /// Environment variables that may hold the key, the first that is set counts.
     pub keys: &'static [&'static str],
     /// Whether a request needs a key.
@@ -82,6 +86,15 @@ impl Host {
         names
     }
 
+    /// The name under which `model` is deployed, according to the value of
+    /// [`deployments_variable`](Self::deployments_variable). Entries that say nothing are left out.
+    pub fn deployment<'a>(value: &'a str, model: &str) -> Option<&'a str> {
+        let entries = value.split(',').filter_map(|entry| entry.split_once('='));
+        let mut named = entries.filter(|(id, _)| id.trim() == model);
+        let (_, name) = named.find(|(_, name)| !name.trim().is_empty())?;
+        Some(name.trim())
+    }
+
     /// The headers by name.
     pub fn header_map(&self) -> BTreeMap<String, String> {
         let headers = self.headers.iter();
@@ -100,6 +113,8 @@ impl Host {
             name,
             endpoints,
             base_url_variable: None,
+            query_variable: None,
+            deployments_variable: None,
             keys: &[],
             needs_key: false,
             key: KeySending::Dialect,
@@ -147,6 +162,16 @@ impl Host {
         self
     }
 
+    pub(crate) const fn query_from(mut self, variable: &'static str, name: &'static str) -> Self {
+        self.query_variable = Some((variable, name));
+        self
+    }
+
+    pub(crate) const fn deployments_from(mut self, variable: &'static str) -> Self {
+        self.deployments_variable = Some(variable);
+        self
+    }
+
     pub(crate) const fn model(mut self, id: &'static str) -> Self {
         self.default_model = Some(id);
         self
@@ -155,5 +180,26 @@ impl Host {
     pub(crate) const fn note(mut self, text: &'static str) -> Self {
         self.note = Some(text);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deployments_by_model() {
+        let value = " gpt-5.4 = mine ,x=, =y,o3=a=b,lone,o3=later";
+        let rows = [
+            ("gpt-5.4", Some("mine")),
+            ("o3", Some("a=b")),
+            ("x", None),
+            ("lone", None),
+            ("gpt-5", None),
+        ];
+        for (model, expected) in rows {
+            assert_eq!(Host::deployment(value, model), expected, "{model}");
+        }
+        assert_eq!(Host::deployment("", "m"), None);
     }
 }

@@ -66,6 +66,8 @@ pub const HOSTS: &[Host] = &[
     )])
     .keys(&["AZURE_OPENAI_API_KEY"])
     .url_from("AZURE_OPENAI_BASE_URL")
+    .query_from("AZURE_OPENAI_API_VERSION", "api-version")
+    .deployments_from("AZURE_OPENAI_DEPLOYMENT_NAME_MAP")
     .model("gpt-5.4"),
     Host::new("deepseek", "DeepSeek", &[
         (COMPLETIONS, "https://api.deepseek.com"),

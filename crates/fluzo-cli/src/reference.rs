@@ -78,7 +78,15 @@ fn provider_variables() -> Vec<(&'static str, String)> {
             .url_variables()
             .into_iter()
             .chain(host.base_url_variable);
+        let query = host
+            .query_variable
+            .map(|(name, _)| (name, "API version of"));
+        let names = host.deployments_variable.map(|name| {
+            let meaning = "names of deployments (MODEL=NAME, divided by commas) at";
+            (name, meaning)
+        });
         let all = keys.chain(urls.map(|name| (name, "endpoint of")));
+        let all = all.chain(query).chain(names);
         for (name, meaning) in all {
             match rows.iter_mut().find(|row| row.0 == name) {
                 Some(row) => row.2.push(host.id),

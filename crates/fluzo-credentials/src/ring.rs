@@ -351,6 +351,7 @@ impl KeyRing {
     async fn auth(&self, model: &Model) -> Result<RequestAuth, CredentialError> {
         let found = self.find(&model.provider).await?;
         let base_url = self.base_url(model, &found)?;
+        let deployment = self.deployment(model, &found);
         let mut headers = Headers(Vec::new());
         if let Some(key) = &found.key {
             let bearer = || Secret::new(format!("Bearer {}", key.reveal()));
@@ -379,6 +380,7 @@ impl KeyRing {
             api_key: found.key.filter(|_| found.sending == KeySending::Dialect),
             headers: headers.0,
             base_url,
+            deployment,
         })
     }
 
@@ -386,28 +388,40 @@ impl KeyRing {
     /// configured is only filled in.
     fn base_url(&self, model: &Model, found: &Found) -> Result<Option<String>, CredentialError> {
         let variable = |name: &str| self.scoped(&found.env, name);
-        let host = host(&model.provider);
-        if let Some(host) = host.filter(|host| is_default(host, model)) {
-            if let Some(url) = host.base_url_variable.and_then(variable) {
-                return Ok(Some(url));
-            }
-            if let Some(token) = found.sign_in.as_ref().filter(|_| host.id == COPILOT) {
-                return Ok(copilot_base_url(
-                    &token.access,
-                    enterprise(token).as_deref(),
-                ));
-            }
+        let default = host(&model.provider).filter(|host| is_default(host, model));
+        if let (Some(COPILOT), Some(token)) = (default.map(|host| host.id), &found.sign_in) {
+            return Ok(copilot_base_url(
+                &token.access,
+                enterprise(token).as_deref(),
+            ));
         }
-        if !model.base_url.contains('{') {
-            return Ok(None);
-        }
-        fill(&model.base_url, &variable)
-            .map(Some)
-            .map_err(|missing| CredentialError::Endpoint {
+        let filled = |template: &str| {
+            fill(template, &variable).map_err(|missing| CredentialError::Endpoint {
                 provider: model.provider.clone(),
                 variable: missing.name().to_owned(),
                 reason: missing.to_string(),
             })
+        };
+        let whole = default.and_then(|host| host.base_url_variable.and_then(variable));
+        let url = match whole {
+            None if !model.base_url.contains('{') => return Ok(None),
+            None => filled(&model.base_url)?,
+            Some(url) => url,
+        };
+        match default.and_then(|host| host.query_variable) {
+            Some((name, parameter)) if variable(name).is_some() => {
+                let value = filled(&format!("{{{name}}}"))?;
+                Ok(Some(with_query(url, parameter, &value)))
+            }
+            _ => Ok(Some(url)),
+        }
+    }
+
+    /// The name under which `model` is deployed, where variables say so.
+    fn deployment(&self, model: &Model, found: &Found) -> Option<String> {
+        let variable = host(&model.provider)?.deployments_variable?;
+        let value = self.scoped(&found.env, variable)?;
+        Host::deployment(&value, &model.id).map(str::to_owned)
     }
 }
 
@@ -476,6 +490,17 @@ fn key_variable(host: &Host) -> Option<String> {
     let special = |name: &&&str| !host.key_exceptions.iter().any(|(other, _)| other == *name);
     let variable = host.keys.iter().find(special).or(host.keys.first());
     variable.map(|name| (*name).to_owned())
+}
+
+/// `url` with a parameter in its query, unless it has it already.
+fn with_query(url: String, parameter: &str, value: &str) -> String {
+    let (_, query) = url.split_once('?').unwrap_or((&url, ""));
+    let has = |pair: &str| pair.split('=').next() == Some(parameter);
+    if query.split('&').any(has) {
+        return url;
+    }
+    let sign = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{sign}{parameter}={value}")
 }
 
 fn is_default(host: &Host, model: &Model) -> bool {

@@ -35,6 +35,8 @@ pub struct RequestAuth {
     pub headers: Vec<(String, Secret)>,
     /// The endpoint that the credentials name, in place of the model's base URL.
     pub base_url: Option<String>,
+    /// The name under which the model is deployed at the endpoint, where it has one of its own.
+    pub deployment: Option<String>,
 }
 
 /// Why no key is at hand.

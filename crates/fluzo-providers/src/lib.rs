@@ -21,6 +21,7 @@ pub mod fuzzing;
 mod gemini;
 #[cfg(test)]
 mod histories;
+mod host_headers;
 mod http;
 mod indexed;
 pub mod limits;

@@ -12,6 +12,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::drive::{Asked, Exchange, drive};
 use crate::failure::{Clock, Context};
+use crate::host_headers;
 use crate::http::{HttpClient, Post};
 use crate::limits::LimitPolicy;
 use crate::reader::{BodyReader, Meaning};
@@ -115,6 +116,7 @@ impl HttpProvider {
             HeaderValue::from_static("text/event-stream, application/json"),
         );
         self.dialect.headers(request, &mut headers)?;
+        host_headers::add(request, &mut headers)?;
         let of_model = request.model.headers.iter();
         let of_model = of_model.map(|(name, value)| (name, value.as_str()));
         let of_credentials = request.auth.headers.iter();

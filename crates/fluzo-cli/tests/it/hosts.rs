@@ -11,6 +11,7 @@ mod scripts;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::{Receiver, channel};
 
 use fluzo_catalogue::{HOSTS, Host, dialect, fill};
@@ -20,7 +21,7 @@ use fluzo_sim::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Stage, bash, simulator};
+use crate::support::{Stage, approve, bash, simulator};
 use script::Script;
 use scripts::SCRIPTS;
 
@@ -108,7 +109,11 @@ impl Script {
             .present
             .iter()
             .map(|name| (*name, HeaderCheck::Present));
-        let headers = of_key.into_iter().chain(equal).chain(present);
+        let turns = self.turns.iter().map(|(name, before, after)| {
+            let value = if first { before } else { after };
+            (*name, HeaderCheck::Equals((*value).to_owned()))
+        });
+        let headers = of_key.into_iter().chain(equal).chain(present).chain(turns);
         let then = if first { &[] } else { self.then };
         let facts = self.body.iter().chain(then);
         RequestExpectation {
@@ -371,6 +376,17 @@ impl Refusing {
     }
 }
 
+/// What the program asks a proxy for on the way to the server of a script, in which the
+/// stage names no address.
+fn asked_of(proxy: &Refusing, stage: Stage, provider: &str, model: &str) -> Vec<String> {
+    let stage = stage.set("https_proxy", &format!("http://{}", proxy.address));
+    stage.settings(&json!({"retry": {"enabled": false}}));
+    stage.pi(&["--provider", provider, "--model", model, "-p", "go"]);
+    let mut asked: Vec<String> = proxy.asked.try_iter().collect();
+    asked.dedup();
+    asked
+}
+
 /// Without any configuration the program asks for the row's own server, and for no other.
 #[test]
 fn the_server_of_the_row_is_asked_for() {
@@ -380,20 +396,29 @@ fn the_server_of_the_row_is_asked_for() {
         .filter(|script| script.url.starts_with("https://") && script.known_model().is_some());
     check(hosted.filter_map(|script| {
         let (variable, value) = script.key.unwrap();
-        let stage = script
-            .with_variables(Stage::new())
-            .set(variable, value)
-            .set("https_proxy", &format!("http://{}", proxy.address));
-        stage.settings(&json!({"retry": {"enabled": false}}));
-        let model = script.model_id();
-        let ran = stage.pi(&["--provider", script.host, "--model", model, "-p", "go"]);
-        let asked: Vec<String> = proxy.asked.try_iter().collect();
+        let stage = script.with_variables(Stage::new()).set(variable, value);
+        let asked = asked_of(&proxy, stage, script.host, script.model_id());
         let (_, rest) = script.url.split_once("://").unwrap();
         let server = rest.split('/').next().unwrap();
         let expected = format!("CONNECT {server}:443 HTTP/1.1");
-        let only = !asked.is_empty() && asked.iter().all(|line| *line == expected);
-        (!only).then(|| format!("{}: {asked:?} {}", script.host, ran.err()))
+        (asked != [expected.as_str()]).then(|| format!("{}: {asked:?}", script.host))
     }));
+}
+
+#[test]
+fn the_token_of_copilot_names_its_server() {
+    let proxy = Refusing::start();
+    let stage = Stage::new();
+    let entry = json!({"github-copilot": {
+        "type": "oauth", "access": "tid=1;proxy-ep=proxy.business.githubcopilot.com;x=y",
+        "refresh": "r", "expires": 4_000_000_000_000_i64,
+    }});
+    let path = stage.write("agent/auth.json", entry.to_string());
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(
+        asked_of(&proxy, stage, "github-copilot", "gpt-5.4"),
+        ["CONNECT api.business.githubcopilot.com:443 HTTP/1.1"]
+    );
 }
 
 #[test]
@@ -412,4 +437,24 @@ fn a_variable_may_name_the_whole_address() {
             .set(host.base_url_variable.unwrap(), &base);
         script.run(&stage, host.id, simulator).err()
     }));
+}
+
+#[test]
+fn azure_takes_version_and_deployment_from_variables() {
+    let expect = RequestExpectation {
+        target: Some("/openai/v1/responses?api-version=2025-04-01-preview".to_owned()),
+        model: Some("mine".to_owned()),
+        ..RequestExpectation::default()
+    };
+    let step = Step::at(Endpoint::Responses, Reply::text("ok")).expecting(expect);
+    let simulator = simulator(Scenario::new("azure").reasoning_model("mine").step(step));
+    let stage = Stage::new()
+        .set("AZURE_OPENAI_API_KEY", "test-key")
+        .set("AZURE_OPENAI_BASE_URL", &simulator.origin())
+        .set("AZURE_OPENAI_API_VERSION", "2025-04-01-preview")
+        .set("AZURE_OPENAI_DEPLOYMENT_NAME_MAP", "o3=x, gpt-5.4=mine");
+    stage
+        .pi(&["--provider", "azure-openai-responses", "-p", "go"])
+        .is(0, "ok\n", "");
+    approve(simulator);
 }

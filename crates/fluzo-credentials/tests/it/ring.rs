@@ -334,6 +334,53 @@ fn endpoints_are_filled_from_variables_the_entry_and_the_token() {
 }
 
 #[test]
+fn azure_takes_version_and_deployment_from_variables() {
+    const KEY: (&str, &str) = ("AZURE_OPENAI_API_KEY", "az");
+    const VERSION: (&str, &str) = ("AZURE_OPENAI_API_VERSION", "2025-04-01-preview");
+    const URL: &str = "AZURE_OPENAI_BASE_URL";
+    let rows: [(Variables, &str); 4] = [
+        (
+            &[KEY, VERSION, ("AZURE_OPENAI_RESOURCE_NAME", "res")],
+            "https://res.openai.azure.com/openai/v1?api-version=2025-04-01-preview",
+        ),
+        (
+            &[KEY, VERSION, (URL, "https://own?x=1")],
+            "https://own?x=1&api-version=2025-04-01-preview",
+        ),
+        (
+            &[KEY, VERSION, (URL, "https://own?api-version=v1")],
+            "https://own?api-version=v1",
+        ),
+        (&[KEY, (URL, "https://own")], "https://own"),
+    ];
+    let model = known("azure-openai-responses");
+    for (variables, expected) in rows {
+        let auth = resolve(&ring(variables, "", &[]), &model).unwrap();
+        assert_eq!(auth.base_url.as_deref(), Some(expected));
+        assert_eq!(auth.deployment, None);
+    }
+    let unfit: Variables = &[
+        KEY,
+        ("AZURE_OPENAI_API_VERSION", "1&x=2"),
+        (URL, "https://own"),
+    ];
+    let error = resolve(&ring(unfit, "", &[]), &model).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("`AZURE_OPENAI_API_VERSION` may hold"),
+        "{error}"
+    );
+    let named: Variables = &[
+        KEY,
+        (URL, "https://own"),
+        ("AZURE_OPENAI_DEPLOYMENT_NAME_MAP", "other=x,m=mine"),
+    ];
+    let auth = resolve(&ring(named, "", &[]), &model).unwrap();
+    assert_eq!(auth.deployment.as_deref(), Some("mine"));
+}
+
+#[test]
 fn tokens_of_other_vendors_clients_are_reported_with_the_key_to_use() {
     let text = |named: &str| {
         format!(

@@ -1,6 +1,6 @@
 //! Where Azure serves Responses, and under which name a model is deployed there.
 
-use fluzo_llm::{Model, ModelRequest, StreamError};
+use fluzo_llm::{ModelRequest, StreamError};
 use reqwest::Url;
 use serde_json::Value;
 
@@ -25,10 +25,13 @@ pub(crate) fn endpoint(request: &ModelRequest) -> Result<Url, StreamError> {
     provider::endpoint(request, added)
 }
 
-/// The name of the deployment of `model`: the `deployment` of its `compat` settings, or its id.
-pub(crate) fn deployment(model: &Model) -> &str {
+/// The name of the deployment of the model: the `deployment` of its `compat` settings, or what
+/// the credentials name, or its id.
+pub(crate) fn deployment(request: &ModelRequest) -> &str {
+    let model = &request.model;
     let named = model.compat.get("deployment").and_then(Value::as_str);
     named
         .filter(|name| !name.is_empty())
+        .or(request.auth.deployment.as_deref())
         .unwrap_or(model.id.as_str())
 }

@@ -70,7 +70,7 @@ pub(crate) fn body(request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error>
     // Only a server that is asked for thinking gives any.
     let thinks = reasoning.as_ref().is_some_and(|r| r.summary.is_some());
     serde_json::to_vec(&Body {
-        model: asked_model(model),
+        model: asked_model(request),
         input: input(model, role, &request.system_prompt, &request.transcript),
         stream: true,
         prompt_cache_key: cached_session(request).map(first_characters),
@@ -83,11 +83,11 @@ pub(crate) fn body(request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error>
     })
 }
 
-/// The name under which `model` is asked for.
-pub(crate) fn asked_model(model: &Model) -> &str {
-    match model.api == AZURE_API {
-        true => azure::deployment(model),
-        false => &model.id,
+/// The name under which the model is asked for.
+pub(crate) fn asked_model(request: &ModelRequest) -> &str {
+    match request.model.api == AZURE_API {
+        true => azure::deployment(request),
+        false => &request.model.id,
     }
 }
 

@@ -45,7 +45,7 @@ impl Response {
             done: false,
             response_id: None,
             response_model: None,
-            asked: [model.id.clone(), asked_model(model).to_owned()],
+            asked: [model.id.clone(), asked_model(request).to_owned()],
             priced: Priced::of(model),
             context,
         }

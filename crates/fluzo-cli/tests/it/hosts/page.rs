@@ -27,6 +27,15 @@ fn row(out: &mut String, host: &Host) {
         notes.push(format!("{} may hold the base URL", code(variable)));
     }
     let model = host.default_model.map(code).unwrap_or_default();
+    if let Some((variable, name)) = host.query_variable {
+        notes.push(format!("{} gives {}", code(variable), code(name)));
+    }
+    if let Some(variable) = host.deployments_variable {
+        notes.push(format!(
+            "{} names deployments: `MODEL=NAME`, divided by commas",
+            code(variable)
+        ));
+    }
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,

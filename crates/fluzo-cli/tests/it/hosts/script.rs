@@ -24,6 +24,8 @@ pub struct Script {
     pub headers: &'static [(&'static str, &'static str)],
     /// Headers that each request has, whatever their value.
     pub present: &'static [&'static str],
+    /// Headers with their values in the first and in the second request.
+    pub turns: &'static [(&'static str, &'static str, &'static str)],
     /// Values in the body of each request, as JSON.
     pub body: &'static [(&'static str, &'static str)],
     /// The same of the second request only.
@@ -50,6 +52,7 @@ impl Script {
             quirks: &[],
             headers: &[],
             present: &[],
+            turns: &[],
             body: &[],
             then: &[],
             lacks: &[],
@@ -114,6 +117,14 @@ impl Script {
 
     pub const fn present(mut self, headers: &'static [&'static str]) -> Self {
         self.present = headers;
+        self
+    }
+
+    pub const fn turns(
+        mut self,
+        headers: &'static [(&'static str, &'static str, &'static str)],
+    ) -> Self {
+        self.turns = headers;
         self
     }
 

@@ -67,6 +67,8 @@ const EDITOR: Fact = (
     concat!("fluzo/", env!("CARGO_PKG_VERSION")),
 );
 const INTENT: Fact = ("openai-intent", "conversation-edits");
+/// Who asks, according to the request.
+const INITIATOR: &[(&str, &str, &str)] = &[("x-initiator", "user", "agent")];
 const ACCOUNT: Fact = ("CLOUDFLARE_ACCOUNT_ID", "account1");
 const GATEWAY: Fact = ("CLOUDFLARE_GATEWAY_ID", "gate-1");
 const LOCATION: Fact = ("GOOGLE_CLOUD_LOCATION", "us-east5");
@@ -145,11 +147,13 @@ pub const SCRIPTS: &[Script] = &[
         .model("gemini-2.5-pro")
         .bearer("COPILOT_GITHUB_TOKEN")
         .headers(&[EDITOR, INTENT])
+    .turns(INITIATOR)
         .quirks(PLAIN_NO_EFFORT),
     // It refuses to be told not to think.
     responses("github-copilot", "https://api.individual.githubcopilot.com/responses")
         .bearer("COPILOT_GITHUB_TOKEN")
         .headers(&[EDITOR, INTENT])
+    .turns(INITIATOR)
         .thinking("off")
         .lacks(&["/reasoning"]),
     Script::new(
@@ -160,6 +164,7 @@ pub const SCRIPTS: &[Script] = &[
     .model("claude-sonnet-4.5")
     .bearer("COPILOT_GITHUB_TOKEN")
     .headers(&[EDITOR, INTENT, VERSION, BETAS])
+    .turns(INITIATOR)
     .lacks(&["/tools/0/eager_input_streaming"]),
     chat("openrouter", "https://openrouter.ai/api/v1/chat/completions")
         .bearer("OPENROUTER_API_KEY")
@@ -231,15 +236,18 @@ pub const SCRIPTS: &[Script] = &[
     chat("opencode", "https://opencode.ai/zen/v1/chat/completions")
         .bearer("OPENCODE_API_KEY")
         .headers(&[OPENCODE])
+.present(&["x-opencode-session"])
         .quirks(PLAIN_NO_EFFORT),
     responses("opencode", "https://opencode.ai/zen/v1/responses")
         .model("gpt-5.4")
         .bearer("OPENCODE_API_KEY")
         .headers(&[OPENCODE])
+.present(&["x-opencode-session"])
         .body(USUAL_RESPONSES),
     messages("opencode", "https://opencode.ai/zen/v1/messages", "OPENCODE_API_KEY")
         .model("claude-sonnet-4-6")
-        .headers(&[OPENCODE, VERSION]),
+        .headers(&[OPENCODE, VERSION])
+.present(&["x-opencode-session"]),
     Script::new(
         "opencode",
         GOOGLE,
@@ -248,14 +256,17 @@ pub const SCRIPTS: &[Script] = &[
     .model("gemini-3-flash")
     .key("OPENCODE_API_KEY", "x-goog-api-key", "")
     .headers(&[OPENCODE])
+.present(&["x-opencode-session"])
     .body(GEMINI_3),
     chat("opencode-go", "https://opencode.ai/zen/go/v1/chat/completions")
         .bearer("OPENCODE_API_KEY")
         .headers(&[OPENCODE])
+.present(&["x-opencode-session"])
         .quirks(PLAIN_NO_EFFORT),
     messages("opencode-go", "https://opencode.ai/zen/go/v1/messages", "OPENCODE_API_KEY")
         .model("minimax-m2.7")
-        .headers(&[OPENCODE, VERSION]),
+        .headers(&[OPENCODE, VERSION])
+.present(&["x-opencode-session"]),
     messages("kimi-coding", "https://api.kimi.com/coding/v1/messages", "KIMI_API_KEY")
         .thinks()
         .then(UNSIGNED),
