@@ -159,7 +159,7 @@ async fn text(dialect: Dialect) {
         for writes in [Writes::Events, Writes::Together, Writes::Bytes(1)] {
             let completion = Completion {
                 text: Some("you 🌍 é".into()),
-                pieces: pieces.clone(),
+                pieces,
                 ..Completion::default()
             };
             let delivery = Delivery {
@@ -316,7 +316,7 @@ async fn cut_off_anywhere(dialect: Dialect) {
     let length = recorded(dialect, completion()).await;
     let reply = |at: usize| {
         let delivery = Delivery {
-            end_early: (at % 2 == 0).then_some(Point::Bytes(at)),
+            end_early: at.is_multiple_of(2).then_some(Point::Bytes(at)),
             cut_off: (at % 2 == 1).then_some(Point::Bytes(at)),
             ..Delivery::default()
         };
