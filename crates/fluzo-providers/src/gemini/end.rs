@@ -27,6 +27,8 @@ pub(crate) fn stop_reason(
 ) -> Result<StopReason, StreamError> {
     let kind = match finish {
         "STOP" | "MAX_TOKENS" if calls => return Ok(StopReason::ToolUse),
+        // Words outside the API, of servers that imitate it.
+        "FUNCTION_CALL" | "TOOL_CALL" | "TOOL_CALLS" if calls => return Ok(StopReason::ToolUse),
         "STOP" => return Ok(StopReason::Stop),
         "MAX_TOKENS" => return Ok(StopReason::Length),
         name if ACCIDENTS.contains(&name) => StreamErrorKind::Transient,
@@ -58,6 +60,12 @@ mod tests {
             ("STOP", true, "toolUse"),
             ("MAX_TOKENS", false, "length"),
             ("MAX_TOKENS", true, "toolUse"),
+            ("FUNCTION_CALL", true, "toolUse"),
+            (
+                "FUNCTION_CALL",
+                false,
+                "Provider finish_reason: FUNCTION_CALL: m Refused",
+            ),
             ("SAFETY", true, "Provider finish_reason: SAFETY: m Refused"),
             (
                 "RECITATION",
