@@ -146,7 +146,9 @@ impl<'a> Conversation<'a> {
             .is_some_and(|last| last.role == Role::User);
         Self {
             messages: writer.out,
-            has_thought: !goes_on || compat.empty_signature || writer.thought.unwrap_or(true),
+            has_thought: !goes_on
+                || compat.quirks.empty_signature
+                || writer.thought.unwrap_or(true),
         }
     }
 
@@ -296,7 +298,7 @@ impl<'a> Writer<'a> {
                 text,
                 signature: None,
                 ..
-            } if self.compat.empty_signature => Some(Block::Thinking {
+            } if self.compat.quirks.empty_signature => Some(Block::Thinking {
                 thinking: text,
                 signature: "",
             }),

@@ -92,7 +92,7 @@ impl Dialect for VertexMessages {
 }
 
 fn common_headers(request: &ModelRequest, headers: &mut HeaderMap) -> Result<(), StreamError> {
-    let compat = Compat::of(&request.model);
+    let compat = Compat::of(request);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let betas = compat.betas(request).join(",");
     if !betas.is_empty() {

@@ -84,14 +84,14 @@ struct Schema<'a> {
 /// When a value cannot be written as JSON.
 pub(super) fn body(request: &ModelRequest, place: Place) -> Result<Vec<u8>, serde_json::Error> {
     let model = &request.model;
-    let compat = Compat::of(model);
+    let compat = Compat::of(request);
     let mark = cache_mark(request.options.cache, &compat);
     let mut conversation = Conversation::of(model, &compat, &request.transcript);
     let plan = plan(request, &compat, conversation.has_thought);
     if plan.forbids() {
         conversation.forget_thoughts();
     }
-    if plan.thinks() && compat.empty_signature {
+    if plan.thinks() && compat.quirks.empty_signature {
         conversation.fill_in_thoughts();
     }
     if let Some(mark) = mark {
@@ -129,7 +129,7 @@ fn cache_mark(cache: CacheRetention, compat: &Compat) -> Option<CacheControl> {
     let ttl = match cache {
         CacheRetention::None => return None,
         CacheRetention::Short => None,
-        CacheRetention::Long => compat.long_cache.then_some("1h"),
+        CacheRetention::Long => compat.quirks.long_cache.then_some("1h"),
     };
     Some(CacheControl {
         r#type: "ephemeral",
@@ -145,12 +145,12 @@ fn tools<'a>(
     let tool = |spec: &'a ToolSpec| WireTool {
         name: &spec.name,
         description: &spec.description,
-        eager_input_streaming: compat.eager_tool_input.then_some(true),
+        eager_input_streaming: compat.quirks.eager_tool_input.then_some(true),
         input_schema: schema(&spec.parameters),
         cache_control: None,
     };
     let mut tools: Vec<_> = specs.iter().map(tool).collect();
-    if let Some(last) = tools.last_mut().filter(|_| compat.cache_on_tools) {
+    if let Some(last) = tools.last_mut().filter(|_| compat.quirks.cache_on_tools) {
         last.cache_control = mark;
     }
     tools

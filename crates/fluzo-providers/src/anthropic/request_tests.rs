@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{Message, Model, RequestAuth, RequestOptions, ThinkingLevel, Transcript};
+use fluzo_llm::{
+    FormSwitch, Message, Model, RequestAuth, RequestOptions, ThinkingLevel, Transcript,
+};
 use serde_json::json;
 
 use super::*;
@@ -257,6 +259,20 @@ fn compat_flags_change_marks_and_tools() {
             "{changes}"
         );
     }
+}
+
+#[test]
+fn a_cache_of_an_hour_is_given_up_by_form_switch_or_setting() {
+    let ttl = |changes: Value, forms: &[FormSwitch]| {
+        let mut request = request(changes, &[user(json!("hi"))]);
+        request.options.cache = CacheRetention::Long;
+        request.options.forms = forms.to_vec();
+        json_of(&request)["messages"][0]["content"][0]["cache_control"]["ttl"].clone()
+    };
+    let set = |value: bool| json!({"compat": {"supportsLongCacheRetention": value}});
+    assert_eq!(ttl(json!({}), &[FormSwitch::NoStore]), "1h");
+    assert_eq!(ttl(set(true), &[FormSwitch::NoLongCache]), Value::Null);
+    assert_eq!(ttl(set(false), &[]), Value::Null);
 }
 
 #[test]

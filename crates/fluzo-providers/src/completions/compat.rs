@@ -79,21 +79,11 @@ impl Compat {
     }
 
     fn flag(&mut self, key: &str) -> Option<&mut bool> {
-        let quirks = &mut self.quirks;
-        Some(match key {
-            "supportsStore" => &mut quirks.store,
-            "supportsDeveloperRole" => &mut self.developer_role,
-            "supportsReasoningEffort" => &mut quirks.reasoning_effort,
-            "supportsUsageInStreaming" => &mut quirks.stream_usage,
-            "requiresToolResultName" => &mut quirks.tool_result_name,
-            "requiresAssistantAfterToolResult" => &mut quirks.answer_after_results,
-            "requiresThinkingAsText" => &mut quirks.thinking_as_text,
-            "supportsStrictMode" => &mut quirks.strict,
-            "supportsLongCacheRetention" => &mut quirks.long_cache,
-            "sendSessionAffinityHeaders" => &mut quirks.session_affinity,
-            "zaiToolStream" => &mut quirks.tool_stream,
-            _ => return None,
-        })
+        if key == "supportsDeveloperRole" {
+            return Some(&mut self.developer_role);
+        }
+        let mut flags = self.quirks.flags().into_iter();
+        flags.find_map(|(name, flag)| (name == key).then_some(flag))
     }
 
     fn set_name(&mut self, key: &str, name: &str) {

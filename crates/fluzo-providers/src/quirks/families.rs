@@ -161,6 +161,25 @@ pub(crate) const FAMILIES: &[Family] = &[
         habits: "thinking in `reasoning_content`, which must go back within a round of tools; ids `functions.NAME:N`; refuses empty messages",
     },
     Family {
+        name: "Kimi For Coding",
+        providers: &["kimi-coding"],
+        urls: &["api.kimi.com"],
+        quirks: USUAL,
+        habits: "in Anthropic Messages thinking has no signature and must go back",
+    },
+    Family {
+        name: "Xiaomi MiMo",
+        providers: &[
+            "xiaomi",
+            "xiaomi-token-plan-ams",
+            "xiaomi-token-plan-cn",
+            "xiaomi-token-plan-sgp",
+        ],
+        urls: &["xiaomimimo.com"],
+        quirks: USUAL,
+        habits: "in Anthropic Messages thinking has no signature and must go back",
+    },
+    Family {
         name: "NVIDIA",
         providers: &["nvidia"],
         urls: &["integrate.api.nvidia.com"],

@@ -1,5 +1,6 @@
-//! What servers of Chat Completions do differently, as data: one row for each family of
-//! servers, the finish reasons outside the API, and which refusals speak against which form.
+//! What servers do differently, as data: one row for each family of servers with its habits in
+//! Chat Completions, a row more where it differs in another dialect, the finish reasons outside
+//! the API, and which refusals speak against which form.
 //!
 //! `models.json` settings (`compat`) win over the table, and switches that a refusal led to win
 //! over both. Facts are from the servers' public references and from the error texts that they
@@ -7,11 +8,13 @@
 
 mod families;
 mod finish;
+mod other_dialects;
 mod page;
 mod refusals;
 
 pub(crate) use families::FAMILIES;
 pub use finish::{FINISH_REASONS, FinishMeaning};
+pub(crate) use other_dialects::{MessagesQuirks, ResponsesQuirks, set_flag};
 pub use page::page;
 pub(crate) use refusals::candidates;
 
@@ -69,6 +72,27 @@ pub(crate) struct Quirks {
     pub answer_after_results: bool,
     /// Arguments of calls are streamed only when asked for.
     pub tool_stream: bool,
+}
+
+impl Quirks {
+    /// Those that are there or not, each with the setting of `compat` that changes it.
+    pub(crate) fn flags(&mut self) -> [(&'static str, &mut bool); 10] {
+        [
+            ("requiresThinkingAsText", &mut self.thinking_as_text),
+            ("supportsUsageInStreaming", &mut self.stream_usage),
+            ("supportsStore", &mut self.store),
+            ("supportsStrictMode", &mut self.strict),
+            ("supportsReasoningEffort", &mut self.reasoning_effort),
+            ("supportsLongCacheRetention", &mut self.long_cache),
+            ("sendSessionAffinityHeaders", &mut self.session_affinity),
+            ("requiresToolResultName", &mut self.tool_result_name),
+            (
+                "requiresAssistantAfterToolResult",
+                &mut self.answer_after_results,
+            ),
+            ("zaiToolStream", &mut self.tool_stream),
+        ]
+    }
 }
 
 /// The content of an answer with calls and no text.

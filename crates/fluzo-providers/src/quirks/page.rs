@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::other_dialects::{MESSAGES, RESPONSES, USUAL_MESSAGES};
 use super::refusals::{COMPLAINTS, NAMES, STATUSES, TEXTS};
 use super::{
     CallOnlyContent, FAMILIES, FINISH_REASONS, Family, FinishMeaning, ForModels, IdForm,
@@ -13,6 +14,19 @@ pub fn page() -> String {
     let mut out = String::from(BEGIN);
     for family in FAMILIES {
         row(&mut out, family);
+    }
+    out.push_str(OTHERS);
+    for (name, quirks) in MESSAGES {
+        let (mut own, mut usual) = (*quirks, USUAL_MESSAGES);
+        let differs: Vec<_> = flag_differences(&own.flags(), &usual.flags()).collect();
+        line(&mut out, &[name, "Anthropic Messages", &differs.join(", ")]);
+    }
+    for (name, quirks) in RESPONSES {
+        let differs = match quirks.no_effort {
+            true => "",
+            false => "the effort `none` is left out",
+        };
+        line(&mut out, &[name, "Responses", differs]);
     }
     out.push_str(FINISH);
     for (reason, meaning, who) in FINISH_REASONS {
@@ -41,7 +55,7 @@ pub fn page() -> String {
 }
 
 const BEGIN: &str = "\
-# Quirks of Chat Completions servers
+# Quirks of servers
 
 Written from the table in `crates/fluzo-providers/src/quirks/`; the test
 `fluzo-providers::it::quirks::the_page_shows_the_table` fails when the two differ.
@@ -49,12 +63,23 @@ Written from the table in `crates/fluzo-providers/src/quirks/`; the test
 A server is known by its base URL, else by its provider id; a server that is not known is taken
 for OpenAI's. A key of `compat` in `models.json` wins over the table.
 
+## Chat Completions
+
 | family | provider ids | in the base URL | differs from the usual | habits that need no switch |
 | --- | --- | --- | --- | --- |
 ";
 
+const OTHERS: &str = "
+## Other dialects
+
+Families that differ from Anthropic's or OpenAI's own server where they speak its dialect.
+
+| family | dialect | differs from the usual |
+| --- | --- | --- |
+";
+
 const FINISH: &str = "
-## Finish reasons
+## Finish reasons in Chat Completions
 
 Any other reason counts as a refusal by model or server. Upper and lower case are the same.
 
@@ -94,16 +119,15 @@ fn row(out: &mut String, family: &Family) {
 
 /// What is unlike [`USUAL`], as settings of `compat` where there are such.
 fn differences(quirks: &Quirks) -> Vec<String> {
-    let flag = |name: &str, value: bool, usual: bool| {
-        (value != usual).then(|| code(&format!("{name}: {value}")))
-    };
-    let text =
+    let (mut own, mut usual) = (*quirks, USUAL);
+    let mut out: Vec<String> = named_differences(quirks).into_iter().flatten().collect();
+    out.extend(flag_differences(&own.flags(), &usual.flags()));
+    out
+}
+
+fn named_differences(quirks: &Quirks) -> [Option<String>; 8] {
+    let setting =
         |name: &str, value: &str, differs: bool| differs.then(|| code(&format!("{name}: {value}")));
-    let content = match quirks.call_only_content {
-        CallOnlyContent::Null => "null",
-        CallOnlyContent::Empty => "empty",
-        CallOnlyContent::LeftOut => "none",
-    };
     let models = |name: &str, models: ForModels, usual: ForModels| {
         (models != usual).then(|| match models {
             ForModels::All => format!("{name} for all models"),
@@ -111,85 +135,55 @@ fn differences(quirks: &Quirks) -> Vec<String> {
             ForModels::Named(begins) => format!("{name} for `{}*`", begins.join("*`, `")),
         })
     };
+    let content = match quirks.call_only_content {
+        CallOnlyContent::Null => None,
+        CallOnlyContent::Empty => Some(code("callOnlyContent: empty")),
+        CallOnlyContent::LeftOut => Some(code("callOnlyContent: none")),
+    };
+    let reasoning = match quirks.reasoning {
+        Replay::Kept => None,
+        Replay::Required => Some(code("requiresReasoningContentOnAssistantMessages: true")),
+        Replay::Never => Some(code("replaysReasoning: false")),
+    };
+    let ids = match quirks.ids {
+        IdForm::Any => None,
+        IdForm::AtMost40 => Some("ids of at most 40 characters".to_owned()),
+        IdForm::Short => Some(code("toolCallIds: short")),
+    };
+    let capped = quirks.max_tokens_field == MaxTokensField::MaxTokens;
+    let format = quirks.thinking_format;
     [
-        text(
-            "callOnlyContent",
-            content,
-            quirks.call_only_content != USUAL.call_only_content,
-        ),
-        text("userContent", "text", quirks.plain_user_content),
-        match quirks.reasoning {
-            Replay::Kept => None,
-            Replay::Required => Some(code("requiresReasoningContentOnAssistantMessages: true")),
-            Replay::Never => Some(code("replaysReasoning: false")),
-        },
-        flag(
-            "requiresThinkingAsText",
-            quirks.thinking_as_text,
-            USUAL.thinking_as_text,
-        ),
-        match quirks.ids {
-            IdForm::Any => None,
-            IdForm::AtMost40 => Some("ids of at most 40 characters".to_owned()),
-            IdForm::Short => Some(code("toolCallIds: short")),
-        },
-        text(
-            "maxTokensField",
-            "max_tokens",
-            quirks.max_tokens_field == MaxTokensField::MaxTokens,
+        content,
+        setting("userContent", "text", quirks.plain_user_content),
+        reasoning,
+        ids,
+        setting("maxTokensField", "max_tokens", capped),
+        setting(
+            "thinkingFormat",
+            format_name(format),
+            format != USUAL.thinking_format,
         ),
         models(
             "role `developer`",
             quirks.developer_role,
             USUAL.developer_role,
         ),
-        flag(
-            "supportsUsageInStreaming",
-            quirks.stream_usage,
-            USUAL.stream_usage,
-        ),
-        flag("supportsStore", quirks.store, USUAL.store),
-        flag("supportsStrictMode", quirks.strict, USUAL.strict),
-        flag(
-            "supportsReasoningEffort",
-            quirks.reasoning_effort,
-            USUAL.reasoning_effort,
-        ),
-        text(
-            "thinkingFormat",
-            format_name(quirks.thinking_format),
-            quirks.thinking_format != USUAL.thinking_format,
-        ),
-        flag(
-            "supportsLongCacheRetention",
-            quirks.long_cache,
-            USUAL.long_cache,
-        ),
         models(
             "`cacheControlFormat: anthropic`",
             quirks.cache_marks,
             USUAL.cache_marks,
         ),
-        flag(
-            "sendSessionAffinityHeaders",
-            quirks.session_affinity,
-            USUAL.session_affinity,
-        ),
-        flag(
-            "requiresToolResultName",
-            quirks.tool_result_name,
-            USUAL.tool_result_name,
-        ),
-        flag(
-            "requiresAssistantAfterToolResult",
-            quirks.answer_after_results,
-            USUAL.answer_after_results,
-        ),
-        flag("zaiToolStream", quirks.tool_stream, USUAL.tool_stream),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+}
+
+/// Settings of `flags` that are not as in `usual`, in the same order.
+fn flag_differences<'a>(
+    flags: &'a [(&'static str, &mut bool)],
+    usual: &'a [(&'static str, &mut bool)],
+) -> impl Iterator<Item = String> + 'a {
+    let pairs = flags.iter().zip(usual);
+    let differs = pairs.filter(|((_, flag), (_, usual))| **flag != **usual);
+    differs.map(|((name, flag), _)| code(&format!("{name}: {flag}")))
 }
 
 fn format_name(format: ThinkingFormat) -> &'static str {

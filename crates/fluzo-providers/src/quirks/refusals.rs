@@ -23,6 +23,7 @@ pub(crate) const NAMES: &[(&str, FormSwitch)] = &[
     ("reasoning", FormSwitch::NoReasoningBack),
     ("prompt_cache_retention", FormSwitch::NoLongCache),
     ("prompt_cache_key", FormSwitch::NoLongCache),
+    ("ttl", FormSwitch::NoLongCache),
 ];
 
 /// What is said of a field or a value that a server does not take.
@@ -315,6 +316,11 @@ mod tests {
         (
             400,
             "Unsupported parameter: 'prompt_cache_retention'",
+            &[NoLongCache],
+        ),
+        (
+            400,
+            "system.0.cache_control.ephemeral.ttl: Extra inputs are not permitted",
             &[NoLongCache],
         ),
     ];

@@ -1,12 +1,10 @@
-//! What a server of this dialect does differently: detected by provider and base URL, then
-//! overridden by the model's `compat` settings, then by the forms that the server is known to
-//! demand.
+//! What counts for one request: the quirks of the server's family and of Azure's form, changed
+//! by the model's `compat` settings and by form switches.
 
-use fluzo_llm::{FormSwitch, ModelRequest};
-use serde_json::Value;
+use fluzo_llm::ModelRequest;
 
 use super::AZURE_API;
-use crate::provider::base_url;
+use crate::quirks::{ResponsesQuirks, set_flag};
 
 /// The quirks of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,60 +26,18 @@ pub(crate) struct Compat {
 }
 
 impl Compat {
-    /// The quirks of the server that `request` goes to. Settings that are unknown or of
-    /// another type change nothing.
+    /// What counts for `request`. Settings that are unknown or of another type change nothing.
     pub(crate) fn of(request: &ModelRequest) -> Self {
-        let mut compat = Self::detect(request);
-        for (key, flag) in compat.settings() {
-            let set = request.model.compat.get(key).and_then(Value::as_bool);
-            *flag = set.unwrap_or(*flag);
-        }
-        for form in &request.options.forms {
-            compat.switch(*form);
-        }
-        compat
-    }
-
-    fn detect(request: &ModelRequest) -> Self {
-        let model = &request.model;
-        let url = base_url(request).to_lowercase();
-        let copilot = model.provider == "github-copilot" || url.contains("githubcopilot.com");
+        let set = |key, usual| set_flag(request, key).unwrap_or(usual);
+        let azure = request.model.api == AZURE_API;
         Self {
-            sends_session_id_header: true,
-            supports_long_cache_retention: model.api != AZURE_API,
-            supports_developer_role: true,
-            supports_reasoning_effort: true,
-            supports_no_effort: !copilot,
-            supports_store: true,
-            supports_strict_mode: true,
-        }
-    }
-
-    fn settings(&mut self) -> [(&'static str, &mut bool); 6] {
-        [
-            ("sendSessionIdHeader", &mut self.sends_session_id_header),
-            (
-                "supportsLongCacheRetention",
-                &mut self.supports_long_cache_retention,
-            ),
-            ("supportsDeveloperRole", &mut self.supports_developer_role),
-            (
-                "supportsReasoningEffort",
-                &mut self.supports_reasoning_effort,
-            ),
-            ("supportsStore", &mut self.supports_store),
-            ("supportsStrictMode", &mut self.supports_strict_mode),
-        ]
-    }
-
-    fn switch(&mut self, form: FormSwitch) {
-        match form {
-            FormSwitch::SystemRole => self.supports_developer_role = false,
-            FormSwitch::NoStore => self.supports_store = false,
-            FormSwitch::NoStrict => self.supports_strict_mode = false,
-            FormSwitch::NoReasoningEffort => self.supports_reasoning_effort = false,
-            FormSwitch::NoLongCache => self.supports_long_cache_retention = false,
-            _ => {}
+            sends_session_id_header: set("sendSessionIdHeader", true),
+            supports_long_cache_retention: set("supportsLongCacheRetention", !azure),
+            supports_developer_role: set("supportsDeveloperRole", true),
+            supports_reasoning_effort: set("supportsReasoningEffort", true),
+            supports_no_effort: ResponsesQuirks::of(request).no_effort,
+            supports_store: set("supportsStore", true),
+            supports_strict_mode: set("supportsStrictMode", true),
         }
     }
 }
