@@ -5,24 +5,32 @@ use fluzo_llm::{CacheRetention, Content, ModelMessage, ModelRequest, StreamError
 use reqwest::header::HeaderMap;
 
 use crate::provider::{base_url, secret_header};
+use crate::quirks::family;
 
-/// Adds them.
+type Add = fn(&ModelRequest, &mut HeaderMap) -> Result<(), StreamError>;
+
+/// Families of servers that want such headers.
+const WANTED: &[(&str, Add)] = &[("GitHub Copilot", copilot), ("OpenCode", opencode)];
+
+/// Adds those that the server of `request` wants.
 ///
 /// # Errors
 ///
 /// When a value cannot be sent.
 pub(crate) fn add(request: &ModelRequest, headers: &mut HeaderMap) -> Result<(), StreamError> {
-    let provider = request.model.provider.as_str();
-    let url = base_url(request).to_lowercase();
-    if provider == "github-copilot" || url.contains("githubcopilot.com") {
-        copilot(request, headers)?;
-    }
+    let family = family(&request.model.provider, base_url(request));
+    let mut wanted = WANTED
+        .iter()
+        .filter(|(name, _)| family.is_some_and(|family| family.name == *name));
+    wanted.try_for_each(|(_, add)| add(request, headers))
+}
+
+/// Requests of a session go to the machine that has it in its cache.
+fn opencode(request: &ModelRequest, headers: &mut HeaderMap) -> Result<(), StreamError> {
     let kept = request.options.cache != CacheRetention::None;
     match request.options.session_id.as_deref().filter(|_| kept) {
-        Some(session) if provider.starts_with("opencode") => {
-            secret_header("x-opencode-session", session, headers)
-        }
-        _ => Ok(()),
+        Some(session) => secret_header("x-opencode-session", session, headers),
+        None => Ok(()),
     }
 }
 
@@ -60,6 +68,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::quirks::FAMILIES;
 
     const COPILOT: &str = "https://api.business.githubcopilot.com";
 
@@ -96,6 +105,13 @@ mod tests {
     }
 
     #[test]
+    fn every_row_is_of_a_family() {
+        for (name, _) in WANTED {
+            assert!(FAMILIES.iter().any(|family| family.name == *name), "{name}");
+        }
+    }
+
+    #[test]
     fn who_asks_and_whether_images_come() {
         let text = json!({"role": "user", "content": "hi", "timestamp": 1});
         let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
@@ -116,7 +132,7 @@ mod tests {
         let (plain, seeing) = (&["text"][..], &["text", "image"][..]);
         let round = [text.clone(), answer.clone(), words];
         let pictures = [text.clone(), answer, picture];
-        let rows: [Row<'_>; 7] = [
+        let rows: [Row<'_>; 8] = [
             (
                 "github-copilot",
                 "",
@@ -147,6 +163,13 @@ mod tests {
                 "x-initiator: user",
             ),
             ("opencode-go", "", plain, &round, "x-opencode-session: s1"),
+            (
+                "own",
+                "https://opencode.ai/zen/v1",
+                plain,
+                &round,
+                "x-opencode-session: s1",
+            ),
             ("openai", "https://api.openai.com/v1", seeing, &pictures, ""),
         ];
         for (provider, url, input, history, expected) in rows {

@@ -36,6 +36,8 @@ mod report;
 pub mod responses;
 mod roots;
 pub mod sse;
+#[cfg(test)]
+mod testing;
 mod waits;
 
 pub use address::AddressClass;

@@ -2,42 +2,25 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{
-    FormSwitch, Message, Model, RequestAuth, RequestOptions, ThinkingLevel, Transcript,
-};
+use fluzo_llm::{FormSwitch, Message, Model, ThinkingLevel, Transcript};
 use serde_json::json;
 
 use super::*;
+use crate::testing::{self, result, user};
 
 /// A model of provider `p`; `changes` are merged into it.
 fn model(changes: Value) -> Model {
-    let mut json = json!({
+    let usual = json!({
         "id": "m", "name": "m", "api": "anthropic-messages", "provider": "p", "baseUrl": "http://h",
         "input": ["text"], "contextWindow": 200_000, "maxTokens": 32_000,
     });
-    if let (Some(map), Value::Object(changes)) = (json.as_object_mut(), changes) {
-        map.extend(changes);
-    }
-    serde_json::from_value(json).unwrap()
+    testing::model(usual, changes)
 }
 
 fn request(changes: Value, history: &[Value]) -> ModelRequest {
-    let messages = history.iter().map(|message| {
-        let mut message = message.clone();
-        message["timestamp"] = json!(1);
-        Arc::new(serde_json::from_value::<Message>(message).unwrap())
-    });
-    ModelRequest {
-        model: Arc::new(model(changes)),
-        system_prompt: "".into(),
-        transcript: Transcript::new(messages.collect()).unwrap(),
-        tools: Arc::new([]),
-        options: RequestOptions {
-            cache: CacheRetention::None,
-            ..RequestOptions::default()
-        },
-        auth: RequestAuth::default(),
-    }
+    let mut request = testing::request(model(changes), history);
+    request.options.cache = CacheRetention::None;
+    request
 }
 
 fn text_of(request: &ModelRequest) -> String {
@@ -46,10 +29,6 @@ fn text_of(request: &ModelRequest) -> String {
 
 fn json_of(request: &ModelRequest) -> Value {
     serde_json::from_str(&text_of(request)).unwrap()
-}
-
-fn user(content: Value) -> Value {
-    json!({"role": "user", "content": content})
 }
 
 /// A response of model `m`, of provider `p` unless `provider` is another.
@@ -70,10 +49,6 @@ fn thinking(text: &str, signature: &str) -> Value {
 
 fn call(id: &str) -> Value {
     json!({"type": "toolCall", "id": id, "name": "read", "arguments": {"path": "a.txt"}})
-}
-
-fn result(id: &str, content: Value) -> Value {
-    json!({"role": "toolResult", "toolCallId": id, "toolName": "read", "content": content, "isError": false})
 }
 
 fn failed(id: &str, content: Value) -> Value {

@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{
-    AssistantMessage, Content, Message, Model, RequestAuth, RequestOptions, StreamErrorKind,
-    ToolCall,
-};
+use fluzo_llm::{AssistantMessage, Content, Message, Model, StreamErrorKind, ToolCall};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::drive::{End, Reader};
-use crate::fuzzing::check_grammar;
-use crate::limits::Limits;
 use crate::reader::BodyReader;
-use crate::redact::Redactor;
+use crate::testing;
 
 fn model() -> Model {
     serde_json::from_value(json!({
@@ -29,50 +24,16 @@ fn reader() -> BodyReader {
 }
 
 fn reader_after(transcript: Transcript) -> BodyReader {
-    let request = ModelRequest {
-        model: Arc::new(model()),
-        system_prompt: "".into(),
-        transcript,
-        tools: Arc::new([]),
-        options: RequestOptions::default(),
-        auth: RequestAuth::default(),
-    };
-    let context = Context {
-        redactor: Redactor::default(),
-        clock: Arc::new(|| 0),
-    };
-    let limits = Limits {
-        max_event_bytes: 1 << 20,
-        ..Limits::open(true)
-    };
-    let response = Response::new(&request, context.clone());
-    BodyReader::new(Box::new(response), &limits, context)
+    let request = testing::request_after(model(), transcript);
+    testing::reader(0, |context| Box::new(Response::new(&request, context)))
 }
 
 fn read(chunks: &[&[u8]], end: End) -> Vec<StreamEvent> {
-    let mut reader = reader();
-    let mut out = Events::new();
-    let mut end = Some(end);
-    for chunk in chunks {
-        if let Err(error) = reader.push(chunk, &mut out) {
-            end = Some(End::Failed(error));
-            break;
-        }
-    }
-    reader.finish(end.take().unwrap_or(End::Clean), &mut out);
-    check_grammar(out.make_contiguous());
-    out.into()
+    testing::read(reader_after(Transcript::default()), chunks, end)
 }
 
 fn message(events: &[StreamEvent]) -> (AssistantMessage, Finish) {
-    let mut message = AssistantMessage::begin(&model(), 0);
-    events.iter().for_each(|event| message.apply(event));
-    match events.last() {
-        Some(StreamEvent::Done(finish) | StreamEvent::Failed(finish)) => {
-            (message, (**finish).clone())
-        }
-        other => panic!("{other:?}"),
-    }
+    testing::message(&model(), events)
 }
 
 /// One line of what came: blocks, then how it ended.
@@ -89,15 +50,7 @@ fn shown(events: &[StreamEvent]) -> String {
         other => format!("{other:?}"),
     };
     let mut parts: Vec<String> = message.content.iter().map(block).collect();
-    parts.push(match &finish.error {
-        Some(error) => format!("{:?}: {}", error.kind, error.message),
-        None => format!(
-            "{} {}/{}",
-            finish.stop_reason.as_str(),
-            finish.usage.input,
-            finish.usage.output
-        ),
-    });
+    parts.push(testing::end(&finish));
     parts.join(" ; ")
 }
 

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{AssistantMessage, Content, Message, Model, RequestAuth, RequestOptions, ToolCall};
+use fluzo_llm::{AssistantMessage, Content, Message, Model, ToolCall};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::drive::{End, Reader};
-use crate::fuzzing::check_grammar;
-use crate::limits::Limits;
 use crate::reader::BodyReader;
-use crate::redact::Redactor;
+use crate::testing;
 
 fn model() -> Model {
     serde_json::from_value(json!({
@@ -22,24 +20,8 @@ fn model() -> Model {
 }
 
 fn reader_after(transcript: Transcript) -> BodyReader {
-    let request = ModelRequest {
-        model: Arc::new(model()),
-        system_prompt: "".into(),
-        transcript,
-        tools: Arc::new([]),
-        options: RequestOptions::default(),
-        auth: RequestAuth::default(),
-    };
-    let context = Context {
-        redactor: Redactor::default(),
-        clock: Arc::new(|| 7),
-    };
-    let limits = Limits {
-        max_event_bytes: 1 << 20,
-        ..Limits::open(true)
-    };
-    let response = Response::new(&request, context.clone());
-    BodyReader::new(Box::new(response), &limits, context)
+    let request = testing::request_after(model(), transcript);
+    testing::reader(7, |context| Box::new(Response::new(&request, context)))
 }
 
 fn read(chunks: &[&[u8]], end: End) -> Vec<StreamEvent> {
@@ -47,25 +29,11 @@ fn read(chunks: &[&[u8]], end: End) -> Vec<StreamEvent> {
 }
 
 fn read_after(transcript: Transcript, chunks: &[&[u8]], end: End) -> Vec<StreamEvent> {
-    let mut reader = reader_after(transcript);
-    let mut out = Events::new();
-    let failed = chunks
-        .iter()
-        .find_map(|chunk| reader.push(chunk, &mut out).err());
-    reader.finish(failed.map_or(end, End::Failed), &mut out);
-    check_grammar(out.make_contiguous());
-    out.into()
+    testing::read(reader_after(transcript), chunks, end)
 }
 
 fn message(events: &[StreamEvent]) -> (AssistantMessage, Finish) {
-    let mut message = AssistantMessage::begin(&model(), 0);
-    events.iter().for_each(|event| message.apply(event));
-    match events.last() {
-        Some(StreamEvent::Done(finish) | StreamEvent::Failed(finish)) => {
-            (message, (**finish).clone())
-        }
-        other => panic!("{other:?}"),
-    }
+    testing::message(&model(), events)
 }
 
 /// One line of what came: blocks with their signatures in parentheses, then how it ended.
@@ -89,15 +57,7 @@ fn shown(events: &[StreamEvent]) -> String {
         other => format!("{other:?}"),
     };
     let mut parts: Vec<String> = message.content.iter().map(block).collect();
-    parts.push(match &finish.error {
-        Some(error) => format!("{:?}: {}", error.kind, error.message),
-        None => format!(
-            "{} {}/{}",
-            finish.stop_reason.as_str(),
-            finish.usage.input,
-            finish.usage.output
-        ),
-    });
+    parts.push(testing::end(&finish));
     parts.join(" ; ")
 }
 

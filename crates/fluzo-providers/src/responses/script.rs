@@ -1,21 +1,14 @@
 //! Responses in short, and one-line views of what they are understood as, for tests.
 
-use std::sync::Arc;
-
 use fluzo_llm::{
-    AssistantMessage, Content, Finish, Model, ModelRequest, RequestAuth, RequestOptions,
-    StreamEvent, ToolCall, Transcript,
+    AssistantMessage, Content, Finish, Model, ModelRequest, StreamEvent, ToolCall, Transcript,
 };
 use serde_json::{Value, json};
 
 use super::response::Response;
-use crate::assemble::Events;
-use crate::drive::{End, Reader};
-use crate::failure::Context;
-use crate::fuzzing::check_grammar;
-use crate::limits::Limits;
+use crate::drive::End;
 use crate::reader::BodyReader;
-use crate::redact::Redactor;
+use crate::testing;
 
 /// A response as the reference describes it: thinking, a text, two calls at once.
 pub(crate) const WHOLE: &str = include_str!("whole.sse");
@@ -39,56 +32,26 @@ fn model() -> Model {
 
 /// A request with the history `transcript`.
 pub(crate) fn request_after(transcript: Transcript) -> ModelRequest {
-    ModelRequest {
-        model: Arc::new(model()),
-        system_prompt: "".into(),
-        transcript,
-        tools: Arc::new([]),
-        options: RequestOptions::default(),
-        auth: RequestAuth::default(),
-    }
+    testing::request_after(model(), transcript)
 }
 
 /// The reader of the response to `request`.
 pub(crate) fn reader_of(request: &ModelRequest) -> BodyReader {
-    let context = Context {
-        redactor: Redactor::default(),
-        clock: Arc::new(|| 0),
-    };
-    let limits = Limits {
-        max_event_bytes: 1 << 20,
-        ..Limits::open(true)
-    };
-    let response = Response::new(request, context.clone());
-    BodyReader::new(Box::new(response), &limits, context)
+    testing::reader(0, |context| Box::new(Response::new(request, context)))
 }
 
 /// The events of a response whose body comes in `chunks`.
 pub(crate) fn read(chunks: &[&[u8]], end: End) -> Vec<StreamEvent> {
-    let mut reader = reader_of(&request_after(Transcript::default()));
-    let mut out = Events::new();
-    let mut end = Some(end);
-    for chunk in chunks {
-        if let Err(error) = reader.push(chunk, &mut out) {
-            end = Some(End::Failed(error));
-            break;
-        }
-    }
-    reader.finish(end.take().unwrap_or(End::Clean), &mut out);
-    check_grammar(out.make_contiguous());
-    out.into()
+    testing::read(
+        reader_of(&request_after(Transcript::default())),
+        chunks,
+        end,
+    )
 }
 
 /// The message that the events add up to, and how it ended.
 pub(crate) fn message(events: &[StreamEvent]) -> (AssistantMessage, Finish) {
-    let mut message = AssistantMessage::begin(&model(), 0);
-    events.iter().for_each(|event| message.apply(event));
-    match events.last() {
-        Some(StreamEvent::Done(finish) | StreamEvent::Failed(finish)) => {
-            (message, (**finish).clone())
-        }
-        other => panic!("{other:?}"),
-    }
+    testing::message(&model(), events)
 }
 
 /// One line of what came: blocks with what they are signed with, then how it ended.
@@ -107,16 +70,7 @@ pub(crate) fn shown(events: &[StreamEvent]) -> String {
         other => format!("{other:?}"),
     };
     let mut parts: Vec<String> = message.content.iter().map(block).collect();
-    let usage = &finish.usage;
-    parts.push(match &finish.error {
-        Some(error) => format!("{:?}: {}", error.kind, error.message),
-        None => format!(
-            "{} {}/{}",
-            finish.stop_reason.as_str(),
-            usage.input,
-            usage.output
-        ),
-    });
+    parts.push(testing::end(&finish));
     parts.join(" ; ")
 }
 
