@@ -245,7 +245,10 @@ fn delta_of<'a>(event: &'a StreamEvent, call: &ToolCall, all: &Events) -> Option
 mod tests {
     #![allow(clippy::disallowed_methods, reason = "the corpus is files")]
 
+    use fluzo_llm::{AssistantMessage, Content};
+
     use super::*;
+    use crate::provider::Dialect;
 
     /// Every input of the corpus and every finding, which the fuzzer leaves as files.
     fn check(target: &str, property: fn(&[u8])) {
@@ -260,6 +263,65 @@ mod tests {
             let data = std::fs::read(&file).unwrap();
             let held = std::panic::catch_unwind(|| property(&data));
             assert!(held.is_ok(), "{}", file.display());
+        }
+    }
+
+    /// The recorded stream of the dialect `api`.
+    fn recorded(api: &str) -> Vec<u8> {
+        let stream = match api {
+            "openai-completions" => "completions",
+            api if api.contains("responses") => "responses",
+            api if api.contains("anthropic") => "anthropic",
+            _ => "gemini",
+        };
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/response/0-");
+        // The first bytes choose dialect and pieces.
+        std::fs::read(format!("{root}{stream}")).unwrap()[3..].to_vec()
+    }
+
+    /// The response that `body` is, and whether it is whole.
+    fn read(dialect: &dyn Dialect, body: &[u8], end: End) -> (AssistantMessage, bool) {
+        let context = Context {
+            redactor: Redactor::default(),
+            clock: Arc::new(|| 0),
+        };
+        let request = request();
+        let meaning = dialect.meaning(&request, context.clone());
+        let mut reader = BodyReader::new(meaning, &Limits::open(true), context);
+        let mut out = Events::new();
+        let failed = reader.push(body, &mut out).err().map(End::Failed);
+        reader.finish(failed.unwrap_or(end), &mut out);
+        check_grammar(out.make_contiguous());
+        let mut message = AssistantMessage::begin(&request.model, 0);
+        out.iter().for_each(|event| message.apply(event));
+        let whole = matches!(out.back(), Some(StreamEvent::Done(_)));
+        (message, whole)
+    }
+
+    #[test]
+    fn streams_cut_after_every_byte() {
+        for (api, dialect) in SPOKEN {
+            let body = recorded(api);
+            let (whole, complete) = read(*dialect, &body, End::Clean);
+            assert!(complete, "{api}: {whole:?}");
+            assert!(whole.tool_calls().next().is_some(), "{api}");
+            for at in 0..body.len() {
+                for end in [End::Clean, End::Cut(incomplete("cut"))] {
+                    let (message, complete) = read(*dialect, &body[..at], end);
+                    if complete {
+                        assert_eq!(message.content, whole.content, "{api} after {at}");
+                        continue;
+                    }
+                    let error = message.error_message.clone();
+                    assert!(error.is_some(), "{api} after {at}");
+                    let begun = message.tool_calls().filter(|call| {
+                        !whole.content.contains(&Content::ToolCall((*call).clone()))
+                    });
+                    for call in begun {
+                        assert!(call.raw_arguments.is_some(), "{api} after {at}: {call:?}");
+                    }
+                }
+            }
         }
     }
 
