@@ -6,6 +6,9 @@ use fluzo_catalogue::HOSTS;
 /// A name and what it stands for.
 type Row = (&'static str, &'static str);
 
+/// The variable that asks for long caching.
+pub(crate) const CACHE_RETENTION: &str = "PI_CACHE_RETENTION";
+
 /// Exit codes, in ascending order.
 pub(crate) const EXIT_STATUS: &[Row] = &[
     ("0", "done"),
@@ -43,6 +46,10 @@ pub(crate) const FILES: &[Row] = &[
 pub(crate) const ENVIRONMENT: &[Row] = &[
     ("PI_CODING_AGENT_DIR", "folder instead of ~/.pi/agent"),
     ("PI_CODING_AGENT_SESSION_DIR", "folder for session files"),
+    (
+        CACHE_RETENTION,
+        "`long`: servers are asked to keep prompts as long as they offer",
+    ),
     (
         "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
         "proxy for https, http, both; also in small letters",

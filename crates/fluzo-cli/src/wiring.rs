@@ -1,6 +1,7 @@
 //! The composition root of the open profile: puts agent, tools, provider and session
 //! together. What a profile is, is decided here and nowhere below.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use fluzo_exec::{
     LocalSearchConfig, PathLocks, ProcessRunner,
 };
 use fluzo_host::{AgentSession, OpenedSession, SessionParts};
-use fluzo_llm::{Credentials, Model, Provider, ThinkingLevel};
+use fluzo_llm::{CacheRetention, Credentials, Model, Provider, ThinkingLevel};
 use fluzo_policy::AllowAll;
 use fluzo_providers::{HttpClient, LimitPolicy, UnknownDialect};
 use fluzo_runtime::clock::TokioTime;
@@ -31,6 +32,7 @@ use fluzo_stdx::similar;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
 use crate::network;
+use crate::reference;
 use crate::surroundings::{Surroundings, now_ms};
 
 /// What a session of the open profile is made from.
@@ -72,11 +74,13 @@ pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> 
         limits: network::limits(plan.settings),
     });
     let base = Effects {
-        model: Arc::new(ProviderModel::new(
-            dialects,
-            Arc::clone(&credentials),
-            Arc::clone(&plan.forms),
-        )),
+        model: Arc::new(
+            ProviderModel::new(dialects, Arc::clone(&credentials), Arc::clone(&plan.forms))
+                .with_options(
+                    cache_retention(plan.surroundings),
+                    thinking_budgets(plan.settings),
+                ),
+        ),
         tools: Arc::new(DirectTools::new(gate.clone())),
         human: Arc::new(NobodyToAsk),
         time: Arc::clone(&time),
@@ -193,6 +197,26 @@ fn options(settings: &Settings) -> AgentOptions {
         follow_up: mode(key::FOLLOW_UP_MODE),
         ..AgentOptions::default()
     }
+}
+
+/// How long servers are asked to keep the beginning of requests.
+fn cache_retention(surroundings: &Surroundings) -> CacheRetention {
+    match surroundings.variable(reference::CACHE_RETENTION) {
+        Some("long") => CacheRetention::Long,
+        _ => CacheRetention::default(),
+    }
+}
+
+/// The budgets for thinking that are set, in tokens.
+fn thinking_budgets(settings: &Settings) -> BTreeMap<ThinkingLevel, u64> {
+    let keys = [
+        (ThinkingLevel::Minimal, key::THINKING_BUDGET_MINIMAL),
+        (ThinkingLevel::Low, key::THINKING_BUDGET_LOW),
+        (ThinkingLevel::Medium, key::THINKING_BUDGET_MEDIUM),
+        (ThinkingLevel::High, key::THINKING_BUDGET_HIGH),
+    ];
+    let set = |(level, key)| Some((level, settings.number(key)?));
+    keys.into_iter().filter_map(set).collect()
 }
 
 fn mode_name(settings: &Settings, name: &str) -> String {

@@ -1,11 +1,12 @@
 //! Requests to real providers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluzo_agent::{Halt, ModelEffect};
 use fluzo_llm::{
-    AbortSignal, BoxFuture, Credentials, EventStream, ModelRequest, Provider, StreamError,
-    StreamErrorKind, StreamEvent,
+    AbortSignal, BoxFuture, CacheRetention, Credentials, EventStream, ModelRequest, Provider,
+    StreamError, StreamErrorKind, StreamEvent, ThinkingLevel,
 };
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use futures_util::{StreamExt, stream};
@@ -28,6 +29,8 @@ pub struct ProviderModel {
     dialects: Arc<dyn Dialects>,
     credentials: Arc<dyn Credentials>,
     forms: Arc<FormMemory>,
+    cache: CacheRetention,
+    thinking_budgets: BTreeMap<ThinkingLevel, u64>,
 }
 
 impl ProviderModel {
@@ -41,6 +44,30 @@ impl ProviderModel {
             dialects,
             credentials,
             forms,
+            cache: CacheRetention::default(),
+            thinking_budgets: BTreeMap::new(),
+        }
+    }
+
+    /// Asks for `cache` in requests that ask for nothing but the default, and gives `budgets`
+    /// (tokens by level) to those that have none of their own.
+    #[must_use]
+    pub fn with_options(
+        mut self,
+        cache: CacheRetention,
+        budgets: BTreeMap<ThinkingLevel, u64>,
+    ) -> Self {
+        (self.cache, self.thinking_budgets) = (cache, budgets);
+        self
+    }
+
+    fn fill(&self, request: &mut ModelRequest) {
+        let options = &mut request.options;
+        if options.cache == CacheRetention::default() {
+            options.cache = self.cache;
+        }
+        if options.thinking_budgets.is_empty() {
+            options.thinking_budgets = self.thinking_budgets.clone();
         }
     }
 
@@ -82,6 +109,7 @@ impl ModelEffect for ProviderModel {
         abort: AbortSignal,
     ) -> BoxFuture<'a, Result<EventStream, Halt>> {
         Box::pin(async move {
+            self.fill(&mut request);
             let found = self.credentials.resolve(&request.model);
             match abort.run_until_cancelled(found).await {
                 None => return Ok(aborted()),

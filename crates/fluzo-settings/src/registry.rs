@@ -39,6 +39,14 @@ pub mod key {
     pub const DEFAULT_MODEL: &str = "defaultModel";
     /// Thinking level of new sessions.
     pub const DEFAULT_THINKING_LEVEL: &str = "defaultThinkingLevel";
+    /// Tokens for thinking, level `minimal`.
+    pub const THINKING_BUDGET_MINIMAL: &str = "thinkingBudgets.minimal";
+    /// Tokens for thinking, level `low`.
+    pub const THINKING_BUDGET_LOW: &str = "thinkingBudgets.low";
+    /// Tokens for thinking, level `medium`.
+    pub const THINKING_BUDGET_MEDIUM: &str = "thinkingBudgets.medium";
+    /// Tokens for thinking, level `high`.
+    pub const THINKING_BUDGET_HIGH: &str = "thinkingBudgets.high";
     /// File of environment variables with keys.
     pub const ENV_FILE: &str = "envFile";
     /// Whether projects are trusted without an answer.
@@ -87,6 +95,11 @@ pub mod key {
 
 const LEVELS: &[&str] = &["off", "minimal", "low", "medium", "high", "xhigh"];
 const MODES: &[&str] = &["one-at-a-time", "all"];
+/// More than any model thinks.
+const BUDGET: SettingKind = SettingKind::Number {
+    min: 0,
+    max: 1 << 24,
+};
 const DAY_MS: u64 = 86_400_000;
 const TIMEOUT: SettingKind = SettingKind::Number {
     min: 1,
@@ -112,6 +125,30 @@ pub const OPEN: &[SettingDef] = &[
         SettingKind::OneOf(LEVELS),
         "\"medium\"",
         "Thinking level of new sessions.",
+    ),
+    def(
+        key::THINKING_BUDGET_MINIMAL,
+        BUDGET,
+        "null",
+        "Tokens for thinking at level `minimal`, where a provider counts them; without it the provider's own.",
+    ),
+    def(
+        key::THINKING_BUDGET_LOW,
+        BUDGET,
+        "null",
+        "Tokens for thinking at level `low`, where a provider counts them; without it the provider's own.",
+    ),
+    def(
+        key::THINKING_BUDGET_MEDIUM,
+        BUDGET,
+        "null",
+        "Tokens for thinking at level `medium`, where a provider counts them; without it the provider's own.",
+    ),
+    def(
+        key::THINKING_BUDGET_HIGH,
+        BUDGET,
+        "null",
+        "Tokens for thinking at level `high` and above, where a provider counts them; without it the provider's own.",
     ),
     def(
         key::ENV_FILE,

@@ -19,6 +19,7 @@ mod print;
 mod profile;
 mod quirks;
 mod recorder;
+mod requests;
 mod rpc;
 mod sessions;
 mod signals;
