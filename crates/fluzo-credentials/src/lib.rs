@@ -5,6 +5,7 @@
 
 pub mod auth_json;
 pub mod env_file;
+pub mod governed;
 pub mod oauth;
 pub mod outside;
 mod ring;
