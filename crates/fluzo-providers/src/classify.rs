@@ -177,7 +177,7 @@ const STATUS: &[(std::ops::RangeInclusive<u16>, StreamErrorKind)] = &[
 
 /// The sort of failure of an error with `status`, when there is one, and `text`, in which
 /// the error's codes and types may be included.
-pub fn classify(status: Option<u16>, text: &str) -> StreamErrorKind {
+pub(crate) fn classify(status: Option<u16>, text: &str) -> StreamErrorKind {
     let text = text.to_lowercase();
     let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches(&text, pattern));
     if any(QUOTA) {

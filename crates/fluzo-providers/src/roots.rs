@@ -41,15 +41,10 @@ impl fmt::Debug for ExtraRoots {
 /// How servers are authenticated. Without `secure` none is: right for a client that speaks
 /// plain HTTP only, and saves loading the authorities.
 pub(crate) fn tls(secure: bool, extra: &ExtraRoots) -> Result<ClientConfig, String> {
-    let mut store = RootCertStore::empty();
-    if secure {
-        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        if let Some(read) = &extra.0 {
-            for file in read()? {
-                add(&mut store, &file)?;
-            }
-        }
-    }
+    let store = match secure {
+        true => trusted(extra)?,
+        false => RootCertStore::empty(),
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -57,6 +52,18 @@ pub(crate) fn tls(secure: bool, extra: &ExtraRoots) -> Result<ClientConfig, Stri
     let mut config = config.with_root_certificates(store).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// The built-in authorities and those of `extra`.
+fn trusted(extra: &ExtraRoots) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    if let Some(read) = &extra.0 {
+        for file in read()? {
+            add(&mut store, &file)?;
+        }
+    }
+    Ok(store)
 }
 
 /// Adds every certificate of `file`. A bundle may hold some that cannot be an authority; a
@@ -121,6 +128,25 @@ mod tests {
             assert!(text.starts_with(begin), "{text}");
             assert!(text.contains(cause), "{content:?}: {text}");
         }
+    }
+
+    #[test]
+    fn the_built_in_authorities_stay_beside_those_of_files() {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let own = params.self_signed(&rcgen::KeyPair::generate().unwrap());
+        let file = RootFile {
+            name: "own".into(),
+            content: own.unwrap().pem().into_bytes(),
+        };
+        let read: ReadRootFiles = Arc::new(move || Ok(vec![file.clone()]));
+        let alone = trusted(&ExtraRoots::default()).unwrap().roots;
+        let both = trusted(&ExtraRoots::from_files(read)).unwrap().roots;
+        assert_eq!(alone, webpki_roots::TLS_SERVER_ROOTS);
+        assert_eq!(
+            (&both[..alone.len()], both.len()),
+            (&alone[..], alone.len() + 1)
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::quirks::{FINISH_REASONS, FinishMeaning};
 
 /// What was seen of a response by the time no more of it comes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signals {
+pub(crate) struct Signals {
     /// The finish reason the server gave.
     pub finish: Option<String>,
     /// The end marker of the stream was seen.
@@ -25,7 +25,7 @@ pub struct Signals {
 
 /// The judgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
+pub(crate) enum Judgement {
     /// The response is whole.
     Complete(StopReason),
     /// It is whole, and says that it failed.
@@ -39,7 +39,7 @@ pub enum Judgement {
 /// A finish reason that says something settles it. Without one the response is whole when it has content, no
 /// call is open in its arguments, and either the end marker was seen or both the usage was
 /// reported and the body ended as it should.
-pub fn judge_end(signals: &Signals) -> Judgement {
+pub(crate) fn judge_end(signals: &Signals) -> Judgement {
     if let Some(judgement) = signals.finish.as_deref().and_then(map_finish) {
         return judgement;
     }

@@ -13,8 +13,6 @@ use fluzo_llm::{CacheRetention, ModelRequest, StreamError};
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-pub use end::{Judgement, Signals, judge_end};
-
 use crate::failure::Context;
 use crate::provider::{self, Dialect};
 use crate::reader::Meaning;
@@ -22,7 +20,7 @@ use compat::Compat;
 use response::Response;
 
 /// The name of this dialect.
-pub const API: &str = "openai-completions";
+pub(crate) const API: &str = "openai-completions";
 
 /// Headers that keep the requests of a session on one machine, where a server has several.
 const SESSION_HEADERS: [&str; 3] = ["session_id", "x-client-request-id", "x-session-affinity"];

@@ -2,7 +2,7 @@
 
 /// What a finish reason means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FinishMeaning {
+pub(crate) enum FinishMeaning {
     /// The answer is complete.
     Stop,
     /// The output reached its cap.
@@ -21,7 +21,7 @@ pub enum FinishMeaning {
 
 /// Finish reasons in lower case, as they are compared, with their meaning and who sends them.
 /// Any other one is a refusal by model or server.
-pub const FINISH_REASONS: &[(&str, FinishMeaning, &str)] = &[
+pub(crate) const FINISH_REASONS: &[(&str, FinishMeaning, &str)] = &[
     ("stop", FinishMeaning::Stop, "the API"),
     ("length", FinishMeaning::Length, "the API"),
     ("tool_calls", FinishMeaning::ToolUse, "the API"),

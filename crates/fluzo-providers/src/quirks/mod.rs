@@ -13,7 +13,7 @@ mod page;
 mod refusals;
 
 pub(crate) use families::FAMILIES;
-pub use finish::{FINISH_REASONS, FinishMeaning};
+pub(crate) use finish::{FINISH_REASONS, FinishMeaning};
 pub(crate) use other_dialects::{MessagesQuirks, ResponsesQuirks, set_flag};
 pub use page::page;
 pub(crate) use refusals::candidates;

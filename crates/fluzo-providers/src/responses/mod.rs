@@ -29,10 +29,10 @@ use compat::Compat;
 use response::Response;
 
 /// The name of this dialect.
-pub const API: &str = "openai-responses";
+pub(crate) const API: &str = "openai-responses";
 
 /// The name of Azure's form.
-pub const AZURE_API: &str = "azure-openai-responses";
+pub(crate) const AZURE_API: &str = "azure-openai-responses";
 
 /// Responses as OpenAI and most others serve it.
 pub(crate) struct Responses;
