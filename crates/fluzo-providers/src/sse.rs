@@ -77,6 +77,7 @@ impl SseParser {
             };
             self.after_cr = bytes[end] == b'\r';
             if self.line.is_empty() {
+                self.check_line(end)?;
                 self.take_line(&bytes[..end], &mut on_event)?;
             } else {
                 self.keep(&bytes[..end])?;
@@ -106,10 +107,16 @@ impl SseParser {
     }
 
     fn keep(&mut self, part: &[u8]) -> Result<(), EventTooLarge> {
-        if self.line.len() + part.len() > self.limit {
+        self.check_line(self.line.len() + part.len())?;
+        self.line.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// A line counts as it is long, in however many pieces it came.
+    fn check_line(&self, length: usize) -> Result<(), EventTooLarge> {
+        if length > self.limit {
             return Err(EventTooLarge { limit: self.limit });
         }
-        self.line.extend_from_slice(part);
         Ok(())
     }
 
