@@ -263,18 +263,33 @@ impl Blocks {
 }
 
 fn finished(call: &mut Call, id: String, ending: Ending) -> ToolCall {
-    let (name, text) = (
+    ended_call(
+        id,
         std::mem::take(&mut call.name),
         std::mem::take(&mut call.arguments),
-    );
+        ending,
+        call.signature.take(),
+    )
+}
+
+/// A call that ended in `ending`, with its arguments as text. One that was cut off before its
+/// arguments is not taken for one without arguments.
+pub(crate) fn ended_call(
+    id: String,
+    name: String,
+    text: String,
+    ending: Ending,
+    signature: Option<String>,
+) -> ToolCall {
     let mut done = ToolCall::from_text(id, name, &text);
     if ending == Ending::Cut && text.trim().is_empty() {
         done.raw_arguments = Some(text);
     }
-    done.thought_signature = call.signature.take();
+    done.thought_signature = signature;
     done
 }
 
+/// `id` unlike any of `ids`; a made-up one, unlike those that are `taken` as well, for an empty one.
 pub(crate) fn unique_id(id: String, ids: &HashSet<String>, taken: &dyn Fn(&str) -> bool) -> String {
     if id.is_empty() {
         let free = |id: &String| !ids.contains(id) && !taken(id);

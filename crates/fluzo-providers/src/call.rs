@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use fluzo_llm::{BoxFuture, Secret, StreamError, StreamErrorKind};
 use futures_util::StreamExt;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use reqwest::{Method, Url};
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure;
 use crate::http::{HttpClient, Outgoing};
 use crate::limits::span;
+use crate::provider::{invalid, secret_pair};
 
 /// Limits of a small request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,19 +210,10 @@ fn address(text: &str) -> Result<Url, StreamError> {
 }
 
 fn header_map(headers: &[(&str, Secret)]) -> Result<HeaderMap, StreamError> {
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        let key = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| invalid(format!("`{name}` is no name of a header")))?;
-        let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| {
-            invalid(format!(
-                "the value of header `{name}` holds characters that cannot be sent"
-            ))
-        })?;
-        value.set_sensitive(true);
-        map.insert(key, value);
-    }
-    Ok(map)
+    let pairs = headers.iter();
+    pairs
+        .map(|(name, value)| secret_pair(name, value.reveal()))
+        .collect()
 }
 
 fn form_text(fields: &[(&str, Secret)]) -> Vec<u8> {
@@ -232,10 +224,6 @@ fn form_text(fields: &[(&str, Secret)]) -> Vec<u8> {
     url.query_pairs_mut()
         .extend_pairs(fields.iter().map(|(name, value)| (name, value.reveal())));
     url.query().unwrap_or_default().as_bytes().to_vec()
-}
-
-pub(crate) fn invalid(text: String) -> StreamError {
-    StreamError::new(StreamErrorKind::InvalidRequest, text)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use fluzo_llm::{BoxFuture, RequestAuth, StreamError};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use reqwest::{Method, Url};
 use tokio::time::timeout;
 
@@ -17,6 +17,7 @@ use crate::address::{AddressClass, literal};
 use crate::call::{CallLimits, Response, timed_out, whole_response};
 use crate::http::{HttpClient, Outgoing, origin};
 use crate::model_lists::{self, Family, MAX_MODELS};
+use crate::provider::secret_pair;
 use crate::redact::Redactor;
 
 /// Looks names up.
@@ -399,14 +400,7 @@ fn headers(family: Family, auth: &RequestAuth) -> Result<HeaderMap, DiscoveryErr
         .map(|(name, value)| (name.clone(), value.reveal().to_owned()));
     let mut map = HeaderMap::new();
     for (name, value) in fixed.chain(key).chain(own) {
-        let (key, value) = (
-            HeaderName::from_bytes(name.as_bytes()),
-            HeaderValue::from_str(&value),
-        );
-        let (Ok(key), Ok(mut value)) = (key, value) else {
-            return Err(crate::call::invalid(format!("header `{name}` cannot be sent")).into());
-        };
-        value.set_sensitive(true);
+        let (key, value) = secret_pair(&name, &value)?;
         map.insert(key, value);
     }
     Ok(map)

@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fluzo_llm::{StreamEvent, ToolCall};
+use fluzo_llm::StreamEvent;
 
-use crate::assemble::{Balance, Ending, Events, unique_id};
+use crate::assemble::{Balance, Ending, Events, ended_call, unique_id};
 
 /// The blocks of one response.
 #[derive(Debug, Default)]
@@ -250,23 +250,16 @@ impl IndexedBlocks {
             Kind::Call(call) => {
                 let id = unique_id(std::mem::take(&mut call.id), &self.ids, taken);
                 self.ids.insert(id.clone());
+                let name = std::mem::take(&mut call.name);
+                let arguments = std::mem::take(&mut call.arguments);
+                let call = ended_call(id, name, arguments, ending, signature);
                 StreamEvent::ToolCallEnd {
                     index,
-                    call: Box::new(finished(call, id, ending, signature)),
+                    call: Box::new(call),
                 }
             }
         });
     }
-}
-
-fn finished(call: &mut Call, id: String, ending: Ending, signature: Option<String>) -> ToolCall {
-    let text = std::mem::take(&mut call.arguments);
-    let mut done = ToolCall::from_text(id, std::mem::take(&mut call.name), &text);
-    if ending == Ending::Cut && text.trim().is_empty() {
-        done.raw_arguments = Some(text);
-    }
-    done.thought_signature = signature;
-    done
 }
 
 #[cfg(test)]

@@ -122,9 +122,8 @@ impl HttpProvider {
         let of_credentials = request.auth.headers.iter();
         let of_credentials = of_credentials.map(|(name, value)| (name, value.reveal()));
         for (name, value) in of_model.chain(of_credentials) {
-            let key = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| invalid(format!("`{name}` is no name of a header")))?;
-            headers.insert(key, secret_value(name, value)?);
+            let (name, value) = secret_pair(name, value)?;
+            headers.insert(name, value);
         }
         Ok(headers)
     }
@@ -208,6 +207,16 @@ pub(crate) fn secret_header(
     Ok(())
 }
 
+/// A header that is never shown.
+pub(crate) fn secret_pair(
+    name: &str,
+    value: &str,
+) -> Result<(HeaderName, HeaderValue), StreamError> {
+    let key = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| invalid(format!("`{name}` is no name of a header")))?;
+    Ok((key, secret_value(name, value)?))
+}
+
 fn secret_value(name: &str, value: &str) -> Result<HeaderValue, StreamError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
         invalid(format!(
@@ -218,7 +227,8 @@ fn secret_value(name: &str, value: &str) -> Result<HeaderValue, StreamError> {
     Ok(value)
 }
 
-fn invalid(text: String) -> StreamError {
+/// The error of a request that cannot be sent.
+pub(crate) fn invalid(text: String) -> StreamError {
     StreamError::new(StreamErrorKind::InvalidRequest, text)
 }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use fluzo_llm::{
-    AbortSignal, CacheRetention, Content, Message, ModelRequest, Provider, RequestAuth,
-    RequestOptions, Secret, StreamErrorKind, StreamEvent, ThinkingLevel, ToolSpec, Transcript,
+    AbortSignal, CacheRetention, Content, Message, ModelRequest, Provider, Secret, StreamErrorKind,
+    StreamEvent, ThinkingLevel,
 };
-use fluzo_providers::{HttpClient, LimitPolicy, provider_for};
 use fluzo_sim::{
     Body, Completion, Delivery, Endpoint, FinishReason, HeaderCheck, LineEnd, Pieces, Point, Reply,
     RequestExpectation, Scenario, Signature, Simulator, Step, ToolCall, Usage, UsagePlacement,
@@ -15,7 +14,7 @@ use fluzo_sim::{
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::support::{KEY, collect, finish, kinds, message, shown};
+use crate::support::{KEY, collect, finish, kinds, message, request_to, shown, speaker};
 
 /// Thinks within a budget.
 const BUDGET: &str = "claude-opus-4-5";
@@ -24,11 +23,6 @@ const BUDGET: &str = "claude-opus-4-5";
 const ADAPTIVE: &str = "claude-opus-4-7";
 
 const API: &str = "anthropic-messages";
-
-fn provider(api: &str) -> Arc<dyn Provider> {
-    let http = Arc::new(HttpClient::new("fluzo-test"));
-    provider_for(api, http, LimitPolicy::open(), Arc::new(|| 7)).unwrap()
-}
 
 fn scenario(model: &str, steps: impl IntoIterator<Item = Step>) -> Scenario {
     let scenario = Scenario::new("anthropic")
@@ -47,24 +41,7 @@ fn request(simulator: &Simulator, model: &str, messages: Vec<Message>) -> ModelR
         "input": ["text", "image"], "contextWindow": 200_000, "maxTokens": 32_000, "reasoning": true,
         "cost": {"input": 5.0, "output": 25.0, "cacheRead": 0.5, "cacheWrite": 6.25},
     });
-    ModelRequest {
-        model: Arc::new(serde_json::from_value(model).unwrap()),
-        system_prompt: "Be brief.".into(),
-        transcript: Transcript::new(messages.into_iter().map(Arc::new).collect()).unwrap(),
-        tools: Arc::new(["read", "bash"].map(|name| ToolSpec {
-            name: name.into(),
-            description: name.into(),
-            parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false}),
-        })),
-        options: RequestOptions {
-            thinking: ThinkingLevel::Low,
-            ..RequestOptions::default()
-        },
-        auth: RequestAuth {
-            api_key: Some(Secret::new(KEY)),
-            ..RequestAuth::default()
-        },
-    }
+    request_to(model, messages)
 }
 
 fn go() -> Message {
@@ -100,7 +77,7 @@ impl Talk {
     fn with(model: &'static str, steps: impl IntoIterator<Item = Step>) -> Self {
         Self {
             simulator: Simulator::start(scenario(model, steps)).unwrap(),
-            provider: provider(API),
+            provider: speaker(API),
             model,
             level: ThinkingLevel::Low,
             messages: Vec::new(),
@@ -182,7 +159,7 @@ async fn what_is_sent() {
     };
     let steps = [(); 2].map(|()| step(Reply::text("ok")).expecting(expect.clone()));
     let simulator = Simulator::start(scenario(BUDGET, steps)).unwrap();
-    let provider = provider(API);
+    let provider = speaker(API);
     // A base URL may name the version itself.
     for base in [simulator.origin(), simulator.base_url()] {
         let mut request = request(&simulator, BUDGET, vec![go()]);
@@ -219,7 +196,7 @@ async fn vertex_has_the_model_in_the_url_and_takes_a_token() {
     let simulator = Simulator::start(scenario(model, steps)).unwrap();
     let mut request = request(&simulator, model, vec![go()]);
     request.auth.base_url = Some(simulator.base_url() + below);
-    let events = collect(&*provider("anthropic-vertex"), request).await;
+    let events = collect(&*speaker("anthropic-vertex"), request).await;
     assert_eq!(shown(&events), "text:ok ; stop 12/7");
     let verdict = simulator.finish();
     assert!(verdict.passed, "{verdict}");
@@ -419,7 +396,7 @@ async fn usage_and_cost_wherever_they_are_reported() {
         let steps = [step(Reply::completion(completion))];
         let simulator = Simulator::start(scenario(ADAPTIVE, steps)).unwrap();
         let request = request(&simulator, ADAPTIVE, vec![go()]);
-        let events = collect(&*provider(API), request).await;
+        let events = collect(&*speaker(API), request).await;
         let usage = &finish(&events).usage;
         let counts = [
             usage.input,
@@ -553,7 +530,7 @@ async fn errors_before_and_in_the_stream() {
             let waits = reply.status != 200;
             let simulator = Simulator::start(scenario(ADAPTIVE, [step(reply)])).unwrap();
             let request = request(&simulator, ADAPTIVE, vec![go()]);
-            let events = collect(&*provider(API), request).await;
+            let events = collect(&*speaker(API), request).await;
             let error = finish(&events).error.clone().unwrap();
             assert_eq!((error.kind, error.status), (kind, Some(status)), "{error}");
             assert_eq!(error.retry_after_ms, waits.then_some(3000), "{error}");
@@ -589,7 +566,7 @@ async fn abort_closes_what_is_open() {
     let simulator = Simulator::start(scenario(ADAPTIVE, [step(reply)])).unwrap();
     let abort = AbortSignal::new();
     let request = request(&simulator, ADAPTIVE, vec![go()]);
-    let mut stream = provider(API).stream(request, abort.clone());
+    let mut stream = speaker(API).stream(request, abort.clone());
     let mut events = Vec::new();
     while !matches!(events.last(), Some(StreamEvent::TextDelta { .. })) {
         events.push(stream.next().await.unwrap());
@@ -612,7 +589,7 @@ async fn a_token_of_another_vendors_client_never_leaves() {
     let simulator = Simulator::start(scenario(ADAPTIVE, [step(Reply::text("ok"))])).unwrap();
     let mut request = request(&simulator, ADAPTIVE, vec![go()]);
     request.auth.api_key = Some(Secret::new("sk-ant-oat01-planted"));
-    let events = collect(&*provider(API), request).await;
+    let events = collect(&*speaker(API), request).await;
     let error = finish(&events).error.clone().unwrap();
     assert_eq!(error.kind, StreamErrorKind::Authentication);
     assert!(error.message.contains("ANTHROPIC_API_KEY"), "{error}");

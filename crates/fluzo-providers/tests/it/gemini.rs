@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use fluzo_llm::{
-    AbortSignal, Content, Message, ModelRequest, Provider, RequestAuth, RequestOptions, Secret,
-    StreamErrorKind, StreamEvent, ThinkingLevel, ToolSpec, Transcript,
+    AbortSignal, Content, Message, ModelRequest, Provider, Secret, StreamErrorKind, StreamEvent,
 };
-use fluzo_providers::{HttpClient, LimitPolicy, provider_for};
 use fluzo_sim::{
     Body, Completion, Delivery, Endpoint, FinishReason, HeaderCheck, LineEnd, Pieces, Point, Reply,
     RequestExpectation, Scenario, Simulator, Step, ToolCall, Usage, Verdict, Writes,
@@ -14,16 +12,11 @@ use fluzo_sim::{
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::support::{collect, finish, kinds, message, shown};
+use crate::support::{collect, finish, kinds, message, request_to, shown, speaker};
 
 const KEY: &str = "AIzaPlantedTestKey";
 const MODEL: &str = "gemini-3-flash-preview";
 const API: &str = "google-generative-ai";
-
-fn provider(api: &str) -> Arc<dyn Provider> {
-    let http = Arc::new(HttpClient::new("fluzo-test"));
-    provider_for(api, http, LimitPolicy::open(), Arc::new(|| 7)).unwrap()
-}
 
 fn scenario(model: &str, steps: impl IntoIterator<Item = Step>) -> Scenario {
     let scenario = Scenario::new("gemini")
@@ -42,25 +35,10 @@ fn request(simulator: &Simulator, model: &str, messages: Vec<Message>) -> ModelR
         "input": ["text", "image"], "contextWindow": 1000, "maxTokens": 100, "reasoning": true,
         "cost": {"input": 1.0, "output": 1.0, "cacheRead": 0.5, "cacheWrite": 0.0},
     });
-    ModelRequest {
-        model: Arc::new(serde_json::from_value(model).unwrap()),
-        system_prompt: "Be brief.".into(),
-        transcript: Transcript::new(messages.into_iter().map(Arc::new).collect()).unwrap(),
-        tools: Arc::new(["read", "bash"].map(|name| ToolSpec {
-            name: name.into(),
-            description: name.into(),
-            parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false}),
-        })),
-        options: RequestOptions {
-            thinking: ThinkingLevel::Low,
-            max_output_tokens: Some(100),
-            ..RequestOptions::default()
-        },
-        auth: RequestAuth {
-            api_key: Some(Secret::new(KEY)),
-            ..RequestAuth::default()
-        },
-    }
+    let mut request = request_to(model, messages);
+    request.options.max_output_tokens = Some(100);
+    request.auth.api_key = Some(Secret::new(KEY));
+    request
 }
 
 fn go() -> Message {
@@ -100,7 +78,7 @@ impl Talk {
     fn with(model: &'static str, steps: impl IntoIterator<Item = Step>) -> Self {
         Self {
             simulator: Simulator::start(scenario(model, steps)).unwrap(),
-            provider: provider(API),
+            provider: speaker(API),
             model,
             messages: Vec::new(),
         }
@@ -178,7 +156,7 @@ async fn vertex_takes_access_tokens_and_keys() {
         let mut request = request(&simulator, MODEL, vec![go()]);
         request.auth.base_url = Some(simulator.base_url() + below);
         request.auth.api_key = Some(Secret::new(key));
-        let events = collect(&*provider("google-vertex"), request).await;
+        let events = collect(&*speaker("google-vertex"), request).await;
         assert_eq!(shown(&events), "text:ok ; stop 12/7", "{key}");
         assert!(simulator.finish().passed);
     }
@@ -371,7 +349,7 @@ async fn usage_and_cost() {
     let steps = [step(Reply::completion(completion))];
     let simulator = Simulator::start(scenario(MODEL, steps)).unwrap();
     let request = request(&simulator, MODEL, vec![go()]);
-    let events = collect(&*provider(API), request).await;
+    let events = collect(&*speaker(API), request).await;
     let usage = &finish(&events).usage;
     let counts = [
         usage.input,
@@ -514,7 +492,7 @@ async fn errors_before_and_in_the_stream() {
         ] {
             let simulator = Simulator::start(scenario(MODEL, [step(reply)])).unwrap();
             let request = request(&simulator, MODEL, vec![go()]);
-            let events = collect(&*provider(API), request).await;
+            let events = collect(&*speaker(API), request).await;
             let error = finish(&events).error.clone().unwrap();
             assert_eq!((error.kind, error.retry_after_ms), (kind, wait), "{body}");
             assert!(simulator.finish().violations.is_empty());
@@ -546,7 +524,7 @@ async fn abort_closes_what_is_open() {
     let simulator = Simulator::start(scenario(MODEL, [step(reply)])).unwrap();
     let abort = AbortSignal::new();
     let request = request(&simulator, MODEL, vec![go()]);
-    let mut stream = provider(API).stream(request, abort.clone());
+    let mut stream = speaker(API).stream(request, abort.clone());
     let mut events = Vec::new();
     while !matches!(events.last(), Some(StreamEvent::TextDelta { .. })) {
         events.push(stream.next().await.unwrap());

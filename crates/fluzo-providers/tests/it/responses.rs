@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use fluzo_llm::{
-    AbortSignal, CacheRetention, Content, Message, ModelRequest, Provider, RequestAuth,
-    RequestOptions, StreamErrorKind, StreamEvent, ThinkingLevel, ToolSpec, Transcript,
+    AbortSignal, CacheRetention, Content, Message, ModelRequest, Provider, StreamErrorKind,
+    StreamEvent, ThinkingLevel,
 };
-use fluzo_providers::{HttpClient, LimitPolicy, provider_for};
 use fluzo_sim::{
     Body, Completion, Delivery, Endpoint, FinishReason, HeaderCheck, LineEnd, Pieces, Point, Reply,
     RequestExpectation, Scenario, Simulator, Step, ToolCall, Usage, Writes,
@@ -15,16 +14,11 @@ use fluzo_sim::{
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::support::{KEY, collect, finish, kinds, message, shown};
+use crate::support::{self, KEY, collect, finish, kinds, message, shown, speaker};
 
 const MODEL: &str = "gpt-5.4";
 const API: &str = "openai-responses";
 const AZURE_API: &str = "azure-openai-responses";
-
-fn provider(api: &str) -> Arc<dyn Provider> {
-    let http = Arc::new(HttpClient::new("fluzo-test"));
-    provider_for(api, http, LimitPolicy::open(), Arc::new(|| 7)).unwrap()
-}
 
 fn simulator(steps: impl IntoIterator<Item = Step>) -> Simulator {
     let scenario = Scenario::new("responses")
@@ -45,27 +39,10 @@ fn request_to(api: &str, base_url: &str, id: &str, messages: Vec<Message>) -> Mo
         "input": ["text", "image"], "contextWindow": 1000, "maxTokens": 100, "reasoning": true,
         "cost": {"input": 1.0, "output": 1.0, "cacheRead": 0.5, "cacheWrite": 0.0},
     });
-    let spec = |name: &str| ToolSpec {
-        name: name.into(),
-        description: name.into(),
-        parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false}),
-    };
-    ModelRequest {
-        model: Arc::new(serde_json::from_value(model).unwrap()),
-        system_prompt: "Be brief.".into(),
-        transcript: Transcript::new(messages.into_iter().map(Arc::new).collect()).unwrap(),
-        tools: Arc::new(["read", "bash"].map(spec)),
-        options: RequestOptions {
-            thinking: ThinkingLevel::Low,
-            max_output_tokens: Some(100),
-            session_id: Some("session-1".into()),
-            ..RequestOptions::default()
-        },
-        auth: RequestAuth {
-            api_key: Some(fluzo_llm::Secret::new(KEY)),
-            ..RequestAuth::default()
-        },
-    }
+    let mut request = support::request_to(model, messages);
+    request.options.max_output_tokens = Some(100);
+    request.options.session_id = Some("session-1".into());
+    request
 }
 
 fn go() -> Message {
@@ -105,7 +82,7 @@ impl Talk {
     fn with(steps: impl IntoIterator<Item = Step>) -> Self {
         Self {
             simulator: simulator(steps),
-            provider: provider(API),
+            provider: speaker(API),
             model: MODEL,
             messages: Vec::new(),
         }
@@ -133,7 +110,7 @@ impl Talk {
 async fn events_of(reply: Reply) -> Vec<StreamEvent> {
     let simulator = simulator([step(reply)]);
     let request = request_to(API, &simulator.base_url(), MODEL, vec![go()]);
-    let events = collect(&*provider(API), request).await;
+    let events = collect(&*speaker(API), request).await;
     let verdict = simulator.finish();
     assert!(verdict.violations.is_empty(), "{verdict}");
     events
@@ -200,7 +177,7 @@ async fn levels_and_retention_reach_the_server() {
     let mut request = request_to(API, &simulator.base_url(), MODEL, vec![go()]);
     request.options.thinking = ThinkingLevel::Off;
     request.options.cache = CacheRetention::Long;
-    collect(&*provider(API), request).await;
+    collect(&*speaker(API), request).await;
     let verdict = simulator.finish();
     assert!(verdict.passed, "{verdict}");
 }
@@ -232,7 +209,7 @@ async fn azure_has_its_own_address_header_and_names() {
         let mut model = (*request.model).clone();
         model.compat.insert("deployment".into(), MODEL.into());
         request.model = Arc::new(model);
-        let events = collect(&*provider(AZURE_API), request).await;
+        let events = collect(&*speaker(AZURE_API), request).await;
         assert_eq!(shown(&events), "text:ok ; stop 12/7", "{base}");
         let verdict = simulator.finish();
         assert!(verdict.passed, "{verdict}");
@@ -657,7 +634,7 @@ async fn abort_closes_what_is_open() {
     let simulator = simulator([step(Reply::completion(completion).delivered(stall))]);
     let abort = AbortSignal::new();
     let request = request_to(API, &simulator.base_url(), MODEL, vec![go()]);
-    let mut stream = provider(API).stream(request, abort.clone());
+    let mut stream = speaker(API).stream(request, abort.clone());
     let mut events = Vec::new();
     while !matches!(events.last(), Some(StreamEvent::TextDelta { .. })) {
         events.push(stream.next().await.unwrap());

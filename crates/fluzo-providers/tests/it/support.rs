@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use fluzo_llm::{
     AbortSignal, AssistantMessage, Content, Finish, Message, Model, ModelRequest, Provider,
-    RequestAuth, RequestOptions, Secret, StreamEvent, ToolSpec, Transcript,
+    RequestAuth, RequestOptions, Secret, StreamEvent, ThinkingLevel, ToolSpec, Transcript,
 };
 use fluzo_providers::{HttpClient, LimitPolicy, Limits, provider_for};
 use fluzo_sim::{Reply, Scenario, Simulator, Step};
 use futures_util::StreamExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub const KEY: &str = "sk-planted-test-key";
 
@@ -34,6 +34,12 @@ pub fn provider() -> Arc<dyn Provider> {
 pub fn over(http: Arc<HttpClient>) -> Arc<dyn Provider> {
     let limits = LimitPolicy::open();
     provider_for("openai-completions", http, limits, Arc::new(|| 0)).unwrap()
+}
+
+/// A provider of the dialect `api`, at the time 7.
+pub fn speaker(api: &str) -> Arc<dyn Provider> {
+    let http = Arc::new(HttpClient::new("fluzo-test"));
+    provider_for(api, http, LimitPolicy::open(), Arc::new(|| 7)).unwrap()
 }
 
 pub fn limited(limits: Limits) -> Arc<dyn Provider> {
@@ -61,6 +67,23 @@ pub fn request(base_url: &str, messages: Vec<Message>) -> ModelRequest {
             api_key: Some(Secret::new(KEY)),
             ..RequestAuth::default()
         },
+    }
+}
+
+/// A request to `model` that thinks a little, with tools whose schemas allow nothing else.
+pub fn request_to(model: Value, messages: Vec<Message>) -> ModelRequest {
+    let spec = |name: &str| ToolSpec {
+        parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false}),
+        ..tool(name)
+    };
+    ModelRequest {
+        model: Arc::new(serde_json::from_value(model).unwrap()),
+        tools: Arc::new(["read", "bash"].map(spec)),
+        options: RequestOptions {
+            thinking: ThinkingLevel::Low,
+            ..RequestOptions::default()
+        },
+        ..request("http://unused", messages)
     }
 }
 
