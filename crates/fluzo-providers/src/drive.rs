@@ -113,6 +113,7 @@ pub(crate) fn drive(exchange: Exchange) -> EventStream {
             last: None,
             progress: Progress::default(),
         },
+        answered: false,
         received: 0,
         queue: Events::new(),
         opened: 0,
@@ -143,6 +144,8 @@ struct Driver {
     reader: Box<dyn Reader>,
     asked: Asked,
     clock: LimitClock,
+    /// The head of a good answer has come.
+    answered: bool,
     received: u64,
     queue: Events,
     /// Blocks whose start has been delivered.
@@ -198,7 +201,8 @@ impl Driver {
                 let Some(error) = &mut finish.error else {
                     return;
                 };
-                let candidates = quirks::candidates(error);
+                let silent = self.answered && self.received == 0;
+                let candidates = quirks::candidates(error, silent);
                 if let Some(switch) = (self.asked.other_form)(&candidates) {
                     error.kind = StreamErrorKind::FormRefused;
                     error.alternative = Some(switch);
@@ -218,6 +222,7 @@ impl Driver {
         drop(send);
         match answer.status {
             200..=299 => {
+                self.answered = true;
                 let content_type = answer.headers.get("content-type");
                 self.reader
                     .begin(content_type.and_then(|value| value.to_str().ok()));

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::other_dialects::{MESSAGES, RESPONSES, USUAL_MESSAGES};
-use super::refusals::{COMPLAINTS, NAMES, STATUSES, TEXTS};
+use super::refusals::{COMPLAINTS, NAMES, SILENCE, STATUSES, TEXTS};
 use super::{
     CallOnlyContent, FAMILIES, FINISH_REASONS, Family, FinishMeaning, ForModels, IdForm,
     MaxTokensField, Quirks, Replay, ThinkingFormat, USUAL,
@@ -41,6 +41,14 @@ pub fn page() -> String {
             "Statuses {} count, and errors inside a stream. A *name* counts beside one of these complaints: {}.",
             statuses.join(", "),
             complaints.join(", ")
+        ),
+    );
+    paragraph(
+        &mut out,
+        &format!(
+            "An answer that begins with status 200 and has no byte counts as a refusal of the form as well; {} is tried. \
+             Servers whose chat template fails after the head was sent do that, llama-cpp-python among them.",
+            code(&SILENCE.setting())
         ),
     );
     out.push_str("| in the text | setting that is tried |\n| --- | --- |\n");

@@ -26,6 +26,10 @@ pub(crate) const NAMES: &[(&str, FormSwitch)] = &[
     ("ttl", FormSwitch::NoLongCache),
 ];
 
+/// What is tried where an answer begins well and has no byte: the chat template failed after
+/// the head was sent, as those do that join the content of a message with text.
+pub(crate) const SILENCE: FormSwitch = FormSwitch::PlainUserContent;
+
 /// What is said of a field or a value that a server does not take.
 pub(crate) const COMPLAINTS: &[&str] = &[
     "unsupported",
@@ -126,7 +130,12 @@ pub(crate) const TEXTS: &[(&str, FormSwitch)] = &[
 ];
 
 /// The switches that the refusal `error` speaks for, the likeliest first.
-pub(crate) fn candidates(error: &StreamError) -> Vec<FormSwitch> {
+///
+/// `silent` says that the answer began well and then had no byte.
+pub(crate) fn candidates(error: &StreamError, silent: bool) -> Vec<FormSwitch> {
+    if silent && error.kind == StreamErrorKind::Incomplete {
+        return vec![SILENCE];
+    }
     let refusal = match error.kind {
         StreamErrorKind::InvalidRequest => true,
         StreamErrorKind::Transient => error.status.is_some_and(|status| status < 502),
@@ -176,16 +185,28 @@ mod tests {
 
     fn of(kind: StreamErrorKind, status: Option<u16>, text: &str) -> Vec<FormSwitch> {
         let status_text = status.map_or_else(String::new, |status| format!("{status} "));
-        candidates(&StreamError {
-            status,
-            ..StreamError::new(kind, format!("{status_text}{text}"))
-        })
+        candidates(
+            &StreamError {
+                status,
+                ..StreamError::new(kind, format!("{status_text}{text}"))
+            },
+            false,
+        )
     }
 
     /// The first switch that `text` speaks for, and that the table has it among its rows.
     fn check(status: Option<u16>, text: &str, expected: &[FormSwitch]) {
         let found = of(StreamErrorKind::InvalidRequest, status, text);
         assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn an_answer_without_a_byte_speaks_against_parts() {
+        let cut = StreamError::new(StreamErrorKind::Incomplete, "cut");
+        assert_eq!(candidates(&cut, true), [PlainUserContent]);
+        assert!(candidates(&cut, false).is_empty());
+        let limit = StreamError::new(StreamErrorKind::Timeout, "timed out");
+        assert!(candidates(&limit, true).is_empty());
     }
 
     /// Status, text, and the switches that it speaks for.

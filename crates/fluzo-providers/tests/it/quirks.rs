@@ -3,7 +3,7 @@
 use fluzo_llm::{
     CacheRetention, FormSwitch, Message, ModelRequest, StreamErrorKind, StreamEvent, ThinkingLevel,
 };
-use fluzo_sim::{Quirk, Reply, Scenario, Simulator, Step};
+use fluzo_sim::{Body, Quirk, Reply, Scenario, Simulator, Step};
 use serde_json::{Value, json};
 
 use crate::support::{collect, finish, provider, request, result, shown};
@@ -204,4 +204,28 @@ async fn odd_habits_of_calls_and_finish_reasons_are_read() {
         assert!(text.starts_with("text:ok ; stop"), "{quirk:?}: {text}");
         assert!(simulator.finish().violations.is_empty());
     }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_byte_is_asked_for_in_plain_text() {
+    let body = Body::Raw {
+        content_type: "text/event-stream".into(),
+        text: String::new(),
+    };
+    let scenario = Scenario::new("silent")
+        .model("m1")
+        .step(Step::new(Reply::with_body(200, body)))
+        .step(Step::new(Reply::text("ok")));
+    let simulator = Simulator::start(scenario).unwrap();
+    let mut request = request(&simulator.base_url(), vec![Message::user("go", 1)]);
+    let events = collect(&*provider(), request.clone()).await;
+    let error = finish(&events).error.clone().unwrap();
+    assert_eq!(error.kind, StreamErrorKind::FormRefused);
+    assert_eq!(error.alternative, Some(FormSwitch::PlainUserContent));
+    request.options.forms.extend(error.alternative);
+    let events = collect(&*provider(), request).await;
+    assert_eq!(shown(&events), "text:ok ; stop 12/7");
+    let sent = &simulator.requests()[1].body;
+    assert_eq!(sent["messages"][1]["content"], json!("go"));
+    assert!(simulator.finish().passed);
 }
