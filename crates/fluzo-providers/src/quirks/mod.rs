@@ -192,12 +192,21 @@ pub(crate) const USUAL: Quirks = Quirks {
 /// The family of the server at `base_url`, else of `provider`.
 pub(crate) fn family(provider: &str, base_url: &str) -> Option<&'static Family> {
     let base_url = base_url.to_lowercase();
-    let by_url = |family: &&Family| family.urls.iter().any(|url| base_url.contains(url));
+    let by_url = |family: &&Family| family.urls.iter().any(|url| stands_in(&base_url, url));
     let by_provider = |family: &&Family| family.providers.contains(&provider);
     let families = || FAMILIES.iter();
     families()
         .find(by_url)
         .or_else(|| families().find(by_provider))
+}
+
+/// Whether `part` stands in `base_url`; a port at its end is the whole port.
+fn stands_in(base_url: &str, part: &str) -> bool {
+    let digit = |c: char| c.is_ascii_digit();
+    base_url.match_indices(part).any(|(at, _)| {
+        let rest = &base_url[at + part.len()..];
+        !(part.ends_with(digit) && rest.starts_with(digit))
+    })
 }
 
 #[cfg(test)]
@@ -223,7 +232,10 @@ mod tests {
                 assert_eq!(found.name, family.name);
             }
         }
-        assert!(super::family("custom", "http://127.0.0.1:41234/v1").is_none());
+        for port in ["41234", "12345"] {
+            let url = format!("http://127.0.0.1:{port}/v1");
+            assert!(super::family("custom", &url).is_none());
+        }
     }
 
     #[test]
