@@ -66,23 +66,45 @@ impl Usage {
         }
     }
 
-    /// Fills in the cost at `prices`, which are per million tokens.
+    /// Fills in the cost at `prices`, which are per million tokens. A cost beyond the range of
+    /// a double is the largest one: JSON has no infinity.
     pub fn price(&mut self, prices: &Prices) {
         // Token counts are far below the exact range of a double.
         #[allow(clippy::cast_precision_loss)]
-        let at = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
+        let at = |tokens: u64, price: f64| finite(tokens as f64 * price / 1_000_000.0);
         let cost = &mut self.cost;
         cost.input = at(self.input, prices.input);
         cost.output = at(self.output, prices.output);
         cost.cache_read = at(self.cache_read, prices.cache_read);
         cost.cache_write = at(self.cache_write, prices.cache_write);
-        cost.total = cost.input + cost.output + cost.cache_read + cost.cache_write;
+        cost.total = finite(cost.input + cost.output + cost.cache_read + cost.cache_write);
     }
+}
+
+fn finite(cost: f64) -> f64 {
+    cost.clamp(f64::MIN, f64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cost_is_a_number_whatever_is_counted_and_asked() {
+        for price in [f64::MAX, f64::MIN] {
+            let mut usage = Usage {
+                input: u64::MAX,
+                output: u64::MAX,
+                ..Usage::default()
+            };
+            usage.price(&Prices {
+                input: price,
+                output: price,
+                ..Prices::default()
+            });
+            assert_eq!((usage.cost.input, usage.cost.total), (price, price));
+        }
+    }
 
     #[test]
     fn overflows_that_no_server_reports() {
