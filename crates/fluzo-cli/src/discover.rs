@@ -172,6 +172,10 @@ fn unknown(models: &ModelRegistry, asked: &str) -> String {
         [] => format!("known are {}, or give a base URL", known.join(", ")),
         names => format!("did you mean `{}`?", names.join("`, `")),
     };
+    // What is no name may be an address with a password.
+    if asked.contains(['@', '?', '/']) {
+        return format!("this is neither a provider nor an http or https address\nhint: {hint}");
+    }
     format!("unknown provider `{asked}`\nhint: {hint}")
 }
 

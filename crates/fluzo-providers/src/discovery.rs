@@ -243,7 +243,9 @@ impl Discovery {
             discovery: self,
             endpoint,
             pinned,
-            redactor: Redactor::new(&endpoint.auth).with_address(&url),
+            redactor: Redactor::new(&endpoint.auth)
+                .with_address(&url)
+                .with_proxy(self.http.proxy(&url)?.as_ref()),
             origin: shown.origin.clone(),
         };
         let local = !matches!(

@@ -177,7 +177,12 @@ impl HttpClient {
         })
     }
 
-    fn proxy(&self, url: &Url) -> Result<Option<Url>, StreamError> {
+    /// The proxy that a request to `url` goes through.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user when the variable of the proxy holds no address.
+    pub(crate) fn proxy(&self, url: &Url) -> Result<Option<Url>, StreamError> {
         self.config
             .proxies
             .of(url)

@@ -75,7 +75,9 @@ impl HttpProvider {
         let url = self.dialect.endpoint(&request)?;
         let limits = self.limits.of(&url);
         let context = Context {
-            redactor: Redactor::new(&request.auth).with_address(&url),
+            redactor: Redactor::new(&request.auth)
+                .with_address(&url)
+                .with_proxy(self.http.proxy(&url)?.as_ref()),
             clock: Arc::clone(&self.clock),
         };
         let body = self

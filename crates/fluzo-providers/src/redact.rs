@@ -1,5 +1,7 @@
 //! Removes planted secrets from what a server says about a request.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use fluzo_llm::RequestAuth;
 use reqwest::Url;
 
@@ -44,7 +46,22 @@ impl Redactor {
         for (_, value) in url.query_pairs() {
             self.add(&value);
         }
+        // As they go over the wire: values encoded, user and password as one header.
+        for pair in url.query().into_iter().flat_map(|query| query.split('&')) {
+            self.add(pair.split_once('=').map_or(pair, |(_, value)| value));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            self.add(&basic(url));
+        }
         self
+    }
+
+    /// Also user and password of the proxy of the request.
+    pub(crate) fn with_proxy(self, proxy: Option<&Url>) -> Self {
+        match proxy {
+            Some(url) => self.with_address(url),
+            None => self,
+        }
     }
 
     /// A value whole, and without its scheme.
@@ -74,6 +91,34 @@ impl Redactor {
             }
         })
     }
+}
+
+/// User and password of `url` as `Basic` authorisation sends them.
+fn basic(url: &Url) -> String {
+    let mut pair = percent_decoded(url.username());
+    pair.push(b':');
+    pair.extend(percent_decoded(url.password().unwrap_or_default()));
+    STANDARD.encode(pair)
+}
+
+/// `text` with `%XX` read as bytes.
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [byte, after @ ..] = rest {
+        let digits = after.get(..2).filter(|_| *byte == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(decoded) => {
+                out.push(decoded);
+                rest = &after[2..];
+            }
+            None => {
+                out.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    out
 }
 
 impl std::fmt::Debug for Redactor {
@@ -109,12 +154,15 @@ mod tests {
 
     #[test]
     fn secrets_of_an_address_vanish_too() {
-        let url = Url::parse("https://planted-user:planted%40pass@h/v1?key=planted-query&v=1");
-        let redactor = Redactor::default().with_address(&url.unwrap());
-        let text = "planted-user planted%40pass planted@pass planted-query 1";
-        assert_eq!(
-            redactor.clean(text.to_owned()),
-            "[redacted] [redacted] [redacted] [redacted] 1"
-        );
+        let url = Url::parse("https://planted-user:planted%40pass@h/v1?key=planted%2Dquery&v=1");
+        let url = url.unwrap();
+        let redactor = Redactor::default().with_address(&url);
+        // The last is `planted-user:planted@pass`.
+        let text = "planted-user planted%40pass planted@pass planted-query 1 \
+                    planted%2Dquery cGxhbnRlZC11c2VyOnBsYW50ZWRAcGFzcw==";
+        let left = "[redacted] [redacted] [redacted] [redacted] 1 [redacted] [redacted]";
+        assert_eq!(redactor.clean(text.to_owned()), left);
+        let redactor = Redactor::default().with_proxy(Some(&url));
+        assert_eq!(redactor.clean(text.to_owned()), left);
     }
 }

@@ -21,6 +21,7 @@ mod quirks;
 mod recorder;
 mod requests;
 mod rpc;
+mod secrets;
 mod sessions;
 mod signals;
 mod signatures;

@@ -4,6 +4,7 @@ use fluzo_llm::Secret;
 use fluzo_stdx::sanitize;
 use serde::Deserialize;
 use serde_json::Value;
+use url::Url;
 
 use super::{Authority, EARLY_MS, OAuthError};
 use crate::auth_json::StoredToken;
@@ -177,14 +178,40 @@ fn shown(request: &TokenRequest, text: &str) -> String {
     let sent = fields
         .chain(&request.headers)
         .map(|(_, value)| value.reveal());
-    let mut text = text.to_owned();
-    for value in sent
+    let mut secrets: Vec<String> = sent
         .flat_map(str::split_whitespace)
-        .filter(|part| part.len() > 6)
-    {
-        text = text.replace(value, "…");
-    }
+        .map(str::to_owned)
+        .chain(secrets_of(&request.url))
+        .collect();
+    // As they stand in a form, too.
+    let encoded = secrets
+        .iter()
+        .map(|secret| encode(secret))
+        .collect::<Vec<_>>();
+    secrets.extend(encoded);
+    secrets.retain(|secret| secret.len() > 6);
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let text = secrets
+        .iter()
+        .fold(text.to_owned(), |text, secret| text.replace(secret, "…"));
     one_line(&text)
+}
+
+fn encode(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// User, password and values of the query of an address, as they stand there and decoded.
+fn secrets_of(url: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(url) else {
+        return Vec::new();
+    };
+    let query = url.query().into_iter().flat_map(|query| query.split('&'));
+    let values = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+    let raw = [Some(url.username()), url.password()];
+    let raw = raw.into_iter().flatten().chain(values).map(str::to_owned);
+    let decoded = url.query_pairs().map(|(_, value)| value.into_owned());
+    raw.chain(decoded).collect()
 }
 
 pub(crate) fn one_line(text: &str) -> String {
