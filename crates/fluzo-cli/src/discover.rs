@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::{Arg, ArgAction, Command};
 use fluzo_catalogue::Host;
 use fluzo_host::ModelRegistry;
+use fluzo_llm::model::without_secrets;
 use fluzo_llm::{BoxFuture, CredentialError, Credentials, Model, RequestAuth};
 use fluzo_providers::{
     CallLimits, Discovery, DiscoveryError, ModelList, ModelServer, Probe, Resolver,
@@ -274,7 +275,7 @@ fn snippet(server: &Server, list: &ModelList) -> String {
         Value::Object(row)
     });
     let provider = json!({
-        "baseUrl": network::without_secrets(&server.endpoint.base_url),
+        "baseUrl": without_secrets(&server.endpoint.base_url),
         "api": server.endpoint.api,
         "apiKey": server.key,
         "models": models.collect::<Vec<_>>(),

@@ -53,18 +53,6 @@ pub(crate) fn call_limits(settings: &Settings, default: CallLimits) -> CallLimit
     }
 }
 
-/// `base_url` without what could be secret in it: user, password and query.
-pub(crate) fn without_secrets(base_url: &str) -> String {
-    let end = base_url.find(['?', '#']).unwrap_or(base_url.len());
-    let (scheme, rest) = base_url[..end].split_once("://").unwrap_or(("", ""));
-    let (authority, path) = match rest.find('/') {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}{path}")
-}
-
 fn with_settings(settings: &Settings, default: Limits) -> Limits {
     let ms = |key: &str, default: Option<Duration>| {
         settings.number(key).map(Duration::from_millis).or(default)
@@ -107,19 +95,6 @@ fn read(path: &Path, origin: &str) -> Result<RootFile, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_shown_without_secrets() {
-        let rows = [
-            ("http://h:1/v1", "http://h:1/v1"),
-            ("http://h", "http://h"),
-            ("https://u:p@h/v1?key=s#f", "https://h/v1"),
-            ("https://u:p@q@h?s", "https://h"),
-        ];
-        for (given, shown) in rows {
-            assert_eq!(without_secrets(given), shown);
-        }
-    }
 
     #[test]
     fn every_limit_has_its_setting() {

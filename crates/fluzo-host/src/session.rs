@@ -277,11 +277,8 @@ impl Inner {
     fn snapshot(&self) -> Snapshot {
         let queued = self.parts.agent.queued();
         let state = self.parts.agent.state();
-        let mut model = (*self.parts.model).clone();
-        // Their values may be secrets.
-        model.headers.clear();
         Snapshot {
-            model: Some(model),
+            model: Some(self.parts.model.without_secrets()),
             thinking_level: self.parts.thinking.as_str().to_owned(),
             is_streaming: self.busy(),
             is_compacting: false,

@@ -119,7 +119,29 @@ impl ThinkingLevel {
     }
 }
 
+/// `base_url` without what could be secret in it: user, password and query. Empty when it is no
+/// address at all.
+pub fn without_secrets(base_url: &str) -> String {
+    let end = base_url.find(['?', '#']).unwrap_or(base_url.len());
+    let Some((scheme, rest)) = base_url[..end].split_once("://") else {
+        return String::new();
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
 impl Model {
+    /// As it may be shown: without headers, and of the base URL what is not secret.
+    #[must_use]
+    pub fn without_secrets(&self) -> Self {
+        Self {
+            headers: BTreeMap::new(),
+            base_url: without_secrets(&self.base_url),
+            ..self.clone()
+        }
+    }
+
     /// Whether images may be sent to it.
     pub fn takes_images(&self) -> bool {
         self.input.contains(&InputKind::Image)
@@ -169,6 +191,29 @@ mod tests {
                 .map(|(l, w)| (*l, w.map(str::to_owned)))
                 .collect(),
             compat: Extra::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_shown_has_no_secrets() {
+        let rows = [
+            ("http://h:1/v1", "http://h:1/v1"),
+            ("http://h", "http://h"),
+            ("https://u:p@h/v1?key=s#f", "https://h/v1"),
+            ("https://u:p@q@h?s", "https://h"),
+            ("https://{A}.b/v1", "https://{A}.b/v1"),
+            ("u:p@h/v1", ""),
+            ("", ""),
+        ];
+        for (given, expected) in rows {
+            let mut model = model(false, &[]);
+            model.base_url = given.to_owned();
+            model.headers.insert("x".into(), "secret".into());
+            let shown = model.without_secrets();
+            assert_eq!(
+                (shown.base_url.as_str(), shown.headers.len()),
+                (expected, 0)
+            );
         }
     }
 

@@ -8,7 +8,8 @@ use fluzo_llm::Model;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
-    /// The model in use, without its headers, whose values may be secrets.
+    /// The model in use, without its headers and without user, password and
+    /// query of its base URL, which may be secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// The thinking level.

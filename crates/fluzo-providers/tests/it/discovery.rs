@@ -398,3 +398,32 @@ async fn behind_a_proxy_the_proxy_is_told_and_asked() {
     assert_eq!(list.models[0].id, "m1");
     assert!(proxy.seen()[0].starts_with("get http://models.test/v1/models http/1.1\n"));
 }
+
+#[tokio::test]
+async fn what_no_proxy_names_is_asked_directly() {
+    for (variable, names) in [
+        ("NO_PROXY", "other.test,models.test"),
+        ("no_proxy", ".test"),
+    ] {
+        let (proxy, server) = (one_model(), one_model());
+        let at = format!("http://{}", proxy.address());
+        let proxies = ProxyConfig::from_variables(|name| match name {
+            "http_proxy" => Some(at.clone()),
+            _ => (name == variable).then(|| names.to_owned()),
+        });
+        let http = Arc::new(HttpClient::with_config(HttpConfig {
+            proxies,
+            extra_roots: ExtraRoots::default(),
+            user_agent: "t".into(),
+        }));
+        let discovery = Discovery::new(http, resolver(&[&["127.0.0.1"]]), CallLimits::discovery());
+        let list = both(&discovery, &named("models.test", server.address())).await;
+        assert_eq!(shown(&list.unwrap()), "m1 4096");
+        assert!(server.seen()[0].starts_with("get /v1/models http/1.1\n"));
+        assert!(proxy.seen().is_empty());
+        // What it does not name goes through the proxy.
+        let list = both(&discovery, &endpoint("http://models.example/v1".to_owned())).await;
+        assert_eq!(list.unwrap().models[0].id, "m1");
+        assert_eq!(proxy.seen().len(), 1);
+    }
+}

@@ -156,6 +156,11 @@ async fn a_proxy_that_fails_is_named_without_its_password() {
             format!("through the proxy `http://{}`", refusing.address()),
         ),
         (
+            format!("socks5h://planted:planted@{closed}"),
+            StreamErrorKind::Connect,
+            format!("through the proxy `socks5h://{closed}` cannot be reached: SOCKS error"),
+        ),
+        (
             "planted://planted".to_owned(),
             StreamErrorKind::InvalidRequest,
             "the proxy in `https_proxy` cannot be used".to_owned(),
