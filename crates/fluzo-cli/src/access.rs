@@ -2,6 +2,7 @@
 //! has them.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,6 +26,9 @@ use crate::agent_folder::AgentFolder;
 use crate::auth_file::AuthFile;
 use crate::network;
 use crate::surroundings::{Surroundings, now_ms};
+
+/// Far more than any set of variables needs, in bytes.
+const LARGEST_VARIABLES: u64 = 16 << 20;
 
 /// How long a command may take to give a secret.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
@@ -113,9 +117,20 @@ impl Access {
 
 fn read_variables(path: &Path) -> Result<Vec<(String, String)>, String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = read_bounded(path)
         .map_err(|error| format!("the file of variables `{shown}` cannot be read: {error}"))?;
     env_file::parse(&text).map_err(|error| format!("the file of variables `{shown}`, {error}"))
+}
+
+/// The text of a file or a pipe, which a shell makes for `--env-file <(COMMAND)`.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    file.take(LARGEST_VARIABLES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_VARIABLES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
 }
 
 /// The clock of the program.
@@ -268,5 +283,11 @@ mod tests {
         check("printf '\\377'", None);
         // Without input, nothing waits for a person.
         check("cat", Some(""));
+    }
+
+    #[test]
+    fn a_file_of_variables_without_end_is_refused() {
+        let refused = read_bounded(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
     }
 }

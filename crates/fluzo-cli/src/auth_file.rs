@@ -73,12 +73,20 @@ impl CredentialFile for AuthFile {
 
     fn try_lock(&self) -> io::Result<Option<Box<dyn Send>>> {
         self.make_folder()?;
+        let path = self.folder.join(LOCK);
+        // To open a pipe is to wait for its reader, which may never come.
+        if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "its lock `auth.lock` is no regular file; remove it",
+            ));
+        }
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .mode(OWNER_ONLY)
-            .open(self.folder.join(LOCK))?;
+            .open(path)?;
         match lock.try_lock() {
             // Closing the file gives the lock back, and so does the end of the process.
             Ok(()) => Ok(Some(Box::new(lock))),
@@ -212,6 +220,17 @@ mod tests {
         assert_eq!(file.read().unwrap().unwrap().bytes, b"new");
         drop(lock);
         drop(locked(&file));
+    }
+
+    #[test]
+    fn a_lock_that_is_no_file_is_refused_and_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(place.path().join(LOCK))
+            .status();
+        assert!(made.unwrap().success());
+        let refused = AuthFile::new(place.path()).try_lock().err().unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
