@@ -108,6 +108,11 @@ fn layer(path: &Path) -> Result<Option<Value>, String> {
 }
 
 fn text(path: &Path) -> Result<Option<String>, String> {
+    // A pipe that nobody writes to would be waited for without end.
+    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        let path = path.display();
+        return Err(format!("`{path}` was passed over: it is no regular file"));
+    }
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -185,16 +185,14 @@ impl ModelsFile {
         if !headers.is_empty() {
             self.headers.insert(name.to_owned(), headers);
         }
+        let mut made = Vec::with_capacity(entry.models.len());
         for model in &entry.models {
             match custom(name, &entry, model) {
-                Ok(made) => {
-                    self.custom
-                        .retain(|m| !(m.provider == name && m.id == made.id));
-                    self.custom.push(made);
-                }
+                Ok(model) => made.push(model),
                 Err(problem) => report.load(&path, &problem),
             }
         }
+        self.custom.extend(last_of_each(made));
         if fluzo_catalogue::host(name).is_some() {
             self.change(name, entry, report);
         }
@@ -327,6 +325,20 @@ fn count(number: &Number) -> Option<u64> {
         .as_u64()
         .or(whole.map(|n| n as u64))
         .filter(|n| *n > 0)
+}
+
+/// Of models with the same id the last one, in the order of the file.
+fn last_of_each(models: Vec<Model>) -> Vec<Model> {
+    let last: BTreeMap<String, usize> = models
+        .iter()
+        .enumerate()
+        .map(|(place, model)| (model.id.clone(), place))
+        .collect();
+    let numbered = models.into_iter().enumerate();
+    numbered
+        .filter(|(place, model)| last.get(&model.id) == Some(place))
+        .map(|(_, model)| model)
+        .collect()
 }
 
 /// A model of one's own. At a known provider, what is not said is as the provider has it.

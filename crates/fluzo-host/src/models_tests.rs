@@ -22,6 +22,16 @@ fn clean(providers: serde_json::Value) -> ModelRegistry {
 }
 
 #[test]
+fn of_models_with_one_id_the_last_counts() {
+    let text = r#"{"providers": {"p": {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k",
+        "models": [{"id": "a", "name": "old"}, {"id": "b"}, {"id": "a", "name": "new"}]}}}"#;
+    let registry = ModelRegistry::new(Some(text));
+    let models = registry.models_of("p");
+    let names: Vec<_> = models.iter().map(|model| model.name.as_str()).collect();
+    assert_eq!(names, ["b", "new"]);
+}
+
+#[test]
 fn a_custom_provider_becomes_models_and_keys() {
     let text = r#"{ "providers": { "fake": { // local
         "name": "Fake", "authHeader": true,

@@ -378,3 +378,22 @@ fn a_bare_name_is_read_as_the_variable_if_there_is_one() {
     assert_eq!(kept, file.to_string());
     approve(simulator);
 }
+
+/// Whoever waits for a pipe that nobody writes to waits for ever.
+#[test]
+fn settings_and_models_that_are_pipes_are_passed_over() {
+    let stage = Stage::new();
+    for name in ["settings.json", "models.json"] {
+        let path = stage.write(&format!("agent/{name}"), "");
+        std::fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let ran = stage.pi(&["--list-models"]);
+        let text = format!(
+            "`{}` was passed over: it is no regular file",
+            path.display()
+        );
+        assert!(ran.err().contains(&text), "{}", ran.err());
+        std::fs::remove_file(&path).unwrap();
+    }
+}
