@@ -343,7 +343,10 @@ async fn cut_off_anywhere(dialect: Dialect) {
                 );
             }
             Some(error) => {
-                assert_eq!(error.kind, StreamErrorKind::Incomplete, "{at}: {error}");
+                // Without a byte the form of the request may have been too much for the server.
+                let silent = at == 0 && error.kind == StreamErrorKind::FormRefused;
+                let cut = error.kind == StreamErrorKind::Incomplete;
+                assert!(cut || silent, "{at}: {:?} {error}", error.kind);
             }
         }
     }

@@ -83,7 +83,7 @@ async fn a_page_instead_of_an_answer_is_named() {
         (
             "text/html",
             "",
-            "Incomplete: Stream ended without finish_reason",
+            "FormRefused: Stream ended without finish_reason",
         ),
     ];
     for (content_type, text, expected) in rows {
