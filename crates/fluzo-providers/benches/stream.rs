@@ -97,12 +97,15 @@ fn text_response(bencher: Bencher<'_, '_>, size: usize) {
     whole_response(bencher, events, size);
 }
 
-/// The same text in every dialect, in pieces of 20 characters.
-#[divan::bench(args = [
-    "openai-completions", "anthropic-messages", "openai-responses", "google-generative-ai",
+/// The same text in every dialect, in pieces of 100 characters: the time for each byte must not
+/// grow with the size.
+#[divan::bench(sample_count = 20, args = [
+    ("openai-completions", 1_000_000), ("openai-completions", 10_000_000),
+    ("anthropic-messages", 1_000_000), ("anthropic-messages", 10_000_000),
+    ("openai-responses", 1_000_000), ("openai-responses", 10_000_000),
+    ("google-generative-ai", 1_000_000), ("google-generative-ai", 10_000_000),
 ])]
-fn text_in(bencher: Bencher<'_, '_>, api: &str) {
-    let size = 400_000;
+fn text_in(bencher: Bencher<'_, '_>, (api, size): (&str, usize)) {
     let endpoint = match api {
         "anthropic-messages" => Endpoint::Messages,
         "openai-responses" => Endpoint::Responses,
@@ -111,7 +114,7 @@ fn text_in(bencher: Bencher<'_, '_>, api: &str) {
     };
     let completion = Completion {
         text: Some("word ".repeat(size / 5)),
-        pieces: Pieces::Chars(20),
+        pieces: Pieces::Chars(100),
         ..Completion::default()
     };
     let reply = Reply::completion(completion).delivered(Delivery {
@@ -156,6 +159,32 @@ fn request_and_answer(bencher: Bencher<'_, '_>, which: &str) {
             served
         })
         .bench_local_refs(|served| runtime.block_on(served.read()));
+}
+
+/// A client that is built for a request which no server takes: for `https` with the roots.
+#[divan::bench(args = ["http", "https"])]
+fn client(bencher: Bencher<'_, '_>, scheme: &str) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    else {
+        return;
+    };
+    let address = format!("{scheme}://127.0.0.1:1");
+    bencher.bench_local(|| {
+        let http = Arc::new(HttpClient::new("bench"));
+        let provider = provider_for(
+            "openai-completions",
+            http,
+            LimitPolicy::open(),
+            Arc::new(|| 0),
+        );
+        let (Ok(provider), Some(request)) = (provider, request("openai-completions", &address))
+        else {
+            return 0;
+        };
+        runtime.block_on(provider.stream(request, AbortSignal::new()).count())
+    });
 }
 
 fn whole_response(bencher: Bencher<'_, '_>, mut events: Vec<String>, size: usize) {
