@@ -11,6 +11,7 @@ mod assemble;
 mod call;
 mod classify;
 mod completions;
+mod counts;
 mod details;
 mod dialect;
 mod discovery;

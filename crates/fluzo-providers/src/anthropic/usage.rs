@@ -4,6 +4,8 @@ use fluzo_llm::Usage;
 use fluzo_llm::model::Prices;
 use serde_json::Value;
 
+use crate::counts::{Tokens, count};
+
 /// The counts reported so far. They are totals: a later count replaces an earlier one, unless
 /// it is zero, since some servers fill in only what belongs to the event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,24 +26,21 @@ impl Counts {
             ("cache_creation_input_tokens", &mut self.cache_write),
         ];
         for (name, field) in rows {
-            let count = usage.get(name).and_then(Value::as_u64);
-            *field = count.filter(|count| *count > 0).unwrap_or(*field);
+            let reported = usage.get(name).and_then(count);
+            *field = reported.filter(|count| *count > 0).unwrap_or(*field);
         }
     }
 
     /// The usage at `prices`. Cached tokens are no part of what the server calls input tokens.
     pub(super) fn usage(&self, prices: &Prices) -> Usage {
-        let all = [self.input, self.output, self.cache_read, self.cache_write];
-        let mut usage = Usage {
+        let tokens = Tokens {
             input: self.input,
             output: self.output,
             cache_read: self.cache_read,
             cache_write: self.cache_write,
-            total_tokens: all.iter().fold(0, |sum, count| sum.saturating_add(*count)),
-            ..Usage::default()
+            total: 0,
         };
-        usage.price(prices);
-        usage
+        tokens.usage(prices)
     }
 }
 

@@ -4,6 +4,8 @@ use fluzo_llm::Usage;
 use fluzo_llm::model::Prices;
 use serde_json::Value;
 
+use crate::counts::{Tokens, count};
+
 /// The counts reported so far. A later count replaces an earlier one unless it is zero, so
 /// totals repeated in each chunk count once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,31 +57,16 @@ impl Counts {
 
     /// The usage at `prices`. Cached tokens are part of what the server calls prompt tokens.
     pub(crate) fn usage(&self, prices: &Prices) -> Usage {
-        let input = self
-            .prompt
-            .saturating_sub(self.cache_read)
-            .saturating_sub(self.cache_write);
-        let mut usage = Usage {
-            input,
+        let cached = self.cache_read.saturating_add(self.cache_write);
+        let tokens = Tokens {
+            input: self.prompt.saturating_sub(cached),
             output: self.completion,
             cache_read: self.cache_read,
             cache_write: self.cache_write,
-            total_tokens: input
-                .saturating_add(self.completion)
-                .saturating_add(self.cache_read)
-                .saturating_add(self.cache_write),
-            ..Usage::default()
+            total: 0,
         };
-        usage.price(prices);
-        usage
+        tokens.usage(prices)
     }
-}
-
-fn count(value: &Value) -> Option<u64> {
-    // A fraction of a token is a server's rounding; negative counts are none.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let whole = |n: f64| (n.is_finite() && n >= 0.0).then_some(n as u64);
-    value.as_u64().or_else(|| value.as_f64().and_then(whole))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use fluzo_llm::Usage;
 use fluzo_llm::model::Prices;
 use serde_json::Value;
 
+use crate::counts::{Tokens, count};
+
 /// The counts reported so far. Each chunk repeats them as they stand, so a later count
 /// replaces an earlier one unless it is zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,9 +27,9 @@ impl Counts {
             ("thoughtsTokenCount", &mut self.thoughts),
             ("totalTokenCount", &mut self.total),
         ];
-        for (name, count) in fields {
-            if let Some(n) = usage.get(name).and_then(Value::as_u64).filter(|n| *n > 0) {
-                *count = n;
+        for (name, field) in fields {
+            if let Some(n) = usage.get(name).and_then(count).filter(|n| *n > 0) {
+                *field = n;
             }
         }
     }
@@ -35,18 +37,14 @@ impl Counts {
     /// The usage at `prices`. Cached tokens are part of the prompt's; thoughts are no part of
     /// the candidates'.
     pub(crate) fn usage(&self, prices: &Prices) -> Usage {
-        let input = self.prompt.saturating_sub(self.cached);
-        let output = self.candidates.saturating_add(self.thoughts);
-        let sum = input.saturating_add(self.cached).saturating_add(output);
-        let mut usage = Usage {
-            input,
-            output,
+        let tokens = Tokens {
+            input: self.prompt.saturating_sub(self.cached),
+            output: self.candidates.saturating_add(self.thoughts),
             cache_read: self.cached,
-            total_tokens: if self.total > 0 { self.total } else { sum },
-            ..Usage::default()
+            cache_write: 0,
+            total: self.total,
         };
-        usage.price(prices);
-        usage
+        tokens.usage(prices)
     }
 }
 

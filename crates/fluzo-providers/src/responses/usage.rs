@@ -4,6 +4,8 @@ use fluzo_llm::model::Prices;
 use fluzo_llm::{Model, Usage};
 use serde_json::Value;
 
+use crate::counts::{Tokens, count};
+
 /// The counts that the response reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -43,19 +45,14 @@ impl Counts {
     /// The usage at the prices of `model` in the service tier `tier`. Cached tokens are part
     /// of what the server calls input tokens.
     pub(crate) fn usage(&self, model: &Priced, tier: Option<&str>) -> Usage {
-        let input = self.input.saturating_sub(self.cached);
-        let sum = input
-            .saturating_add(self.cached)
-            .saturating_add(self.output);
-        let mut usage = Usage {
-            input,
+        let tokens = Tokens {
+            input: self.input.saturating_sub(self.cached),
             output: self.output,
             cache_read: self.cached,
-            total_tokens: if self.total > 0 { self.total } else { sum },
-            ..Usage::default()
+            cache_write: 0,
+            total: self.total,
         };
-        usage.price(&model.at(tier));
-        usage
+        tokens.usage(&model.at(tier))
     }
 }
 
@@ -88,13 +85,6 @@ impl Priced {
             cache_write: self.prices.cache_write * factor,
         }
     }
-}
-
-fn count(value: &Value) -> Option<u64> {
-    // A fraction of a token is a server's rounding; negative counts are none.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let whole = |n: f64| (n.is_finite() && n >= 0.0).then_some(n as u64);
-    value.as_u64().or_else(|| value.as_f64().and_then(whole))
 }
 
 #[cfg(test)]
