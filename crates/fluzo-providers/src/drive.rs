@@ -113,8 +113,8 @@ pub(crate) fn drive(exchange: Exchange) -> EventStream {
             last: None,
             progress: Progress::default(),
         },
-        answered: false,
         received: 0,
+        silent: false,
         queue: Events::new(),
         opened: 0,
         handed_out: false,
@@ -144,9 +144,9 @@ struct Driver {
     reader: Box<dyn Reader>,
     asked: Asked,
     clock: LimitClock,
-    /// The head of a good answer has come.
-    answered: bool,
     received: u64,
+    /// A good answer ended as it should and had no byte.
+    silent: bool,
     queue: Events,
     /// Blocks whose start has been delivered.
     opened: usize,
@@ -201,8 +201,7 @@ impl Driver {
                 let Some(error) = &mut finish.error else {
                     return;
                 };
-                let silent = self.answered && self.received == 0;
-                let candidates = quirks::candidates(error, silent);
+                let candidates = quirks::candidates(error, self.silent);
                 if let Some(switch) = (self.asked.other_form)(&candidates) {
                     error.kind = StreamErrorKind::FormRefused;
                     error.alternative = Some(switch);
@@ -222,7 +221,6 @@ impl Driver {
         drop(send);
         match answer.status {
             200..=299 => {
-                self.answered = true;
                 let content_type = answer.headers.get("content-type");
                 self.reader
                     .begin(content_type.and_then(|value| value.to_str().ok()));
@@ -287,7 +285,10 @@ impl Driver {
         let part = match wait(&self.abort, &self.clock, body.next()).await {
             Ok(Some(Ok(part))) => part,
             Ok(Some(Err(error))) => return self.judge(End::Cut(error)),
-            Ok(None) => return self.judge(End::Clean),
+            Ok(None) => {
+                self.silent = self.received == 0;
+                return self.judge(End::Clean);
+            }
             Err(error) if error.kind == StreamErrorKind::Timeout => {
                 return self.judge(End::Cut(error));
             }
