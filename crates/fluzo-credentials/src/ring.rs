@@ -12,9 +12,6 @@ use crate::oauth::{COPILOT, copilot_base_url};
 use crate::outside::SecretCommands;
 use crate::sign_ins::{SignIns, enterprise};
 
-/// How tokens begin that only another vendor's client may use.
-const FOREIGN_TOKEN: &str = "sk-ant-oat";
-
 /// Reads environment variables.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -432,7 +429,7 @@ impl Available<'_> {
         let host = host(provider);
         let in_environment = |host: &Host| {
             let mut values = host.keys.iter().filter_map(|name| ring.variable(name));
-            !host.needs_key || values.any(|value| !value.starts_with(FOREIGN_TOKEN))
+            !host.needs_key || values.any(|value| !Secret::new(value).is_of_another_client())
         };
         ring.given.as_ref().is_some_and(|(p, _)| p == provider)
             || self.stored.contains(provider)
@@ -464,7 +461,7 @@ impl Headers {
 /// `found`, unless its key is for another vendor's client only.
 fn own(provider: &str, found: Found) -> Result<Found, CredentialError> {
     let key = found.key.as_ref();
-    if key.is_some_and(|key| key.reveal().starts_with(FOREIGN_TOKEN)) {
+    if key.is_some_and(Secret::is_of_another_client) {
         return Err(foreign(provider));
     }
     Ok(found)

@@ -18,6 +18,12 @@ impl Secret {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is a token that works only for a client which says that it is another
+    /// vendor's, as Fluzo never does.
+    pub fn is_of_another_client(&self) -> bool {
+        self.0.contains("sk-ant-oat")
+    }
 }
 
 impl fmt::Debug for Secret {

@@ -48,11 +48,16 @@ fn lines(dialect: &dyn Dialect, request: &ModelRequest) -> Vec<String> {
 
 #[test]
 fn endpoints() {
-    let rows: [(&dyn Dialect, &str, &str); 7] = [
+    let rows: [(&dyn Dialect, &str, &str); 8] = [
         (&Messages, "https://h", "https://h/v1/messages"),
         (&Messages, "https://h/", "https://h/v1/messages"),
         (&Messages, "https://h/v1", "https://h/v1/messages"),
         (&Messages, "https://h/v1/", "https://h/v1/messages"),
+        (
+            &Messages,
+            "https://h/v1?region=1",
+            "https://h/v1/messages?region=1",
+        ),
         (
             &Messages,
             "https://h/anthropic",

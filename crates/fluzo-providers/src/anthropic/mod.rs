@@ -13,7 +13,7 @@ mod thinking;
 mod usage;
 mod wire;
 
-use fluzo_llm::{ModelRequest, StreamError, StreamErrorKind};
+use fluzo_llm::{ModelRequest, Secret, StreamError, StreamErrorKind};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 
@@ -32,9 +32,6 @@ pub(crate) const VERTEX_API: &str = "anthropic-vertex";
 
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
-/// How tokens begin that were given to another vendor's client.
-const CLIENT_TOKEN: &str = "sk-ant-oat";
-
 /// Anthropic Messages.
 pub(crate) struct Messages;
 
@@ -43,8 +40,8 @@ pub(crate) struct VertexMessages;
 
 impl Dialect for Messages {
     fn endpoint(&self, request: &ModelRequest) -> Result<Url, StreamError> {
-        let base = provider::base_url(request).trim().trim_end_matches('/');
-        let path: &[&str] = match base.ends_with("/v1") {
+        let base = provider::endpoint(request, &[])?;
+        let path: &[&str] = match base.path().ends_with("/v1") {
             true => &["messages"],
             false => &["v1", "messages"],
         };
@@ -110,9 +107,13 @@ fn common_headers(request: &ModelRequest, headers: &mut HeaderMap) -> Result<(),
 /// Fluzo never does.
 fn refuse_client_token(request: &ModelRequest) -> Result<(), StreamError> {
     let auth = &request.auth;
-    let key = auth.api_key.iter().map(|key| key.reveal());
-    let headers = auth.headers.iter().map(|(_, value)| value.reveal());
-    if !key.chain(headers).any(|value| value.contains(CLIENT_TOKEN)) {
+    let headers = auth.headers.iter().map(|(_, value)| value);
+    if !auth
+        .api_key
+        .iter()
+        .chain(headers)
+        .any(Secret::is_of_another_client)
+    {
         return Ok(());
     }
     Err(StreamError::new(

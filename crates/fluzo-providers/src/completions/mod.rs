@@ -11,7 +11,7 @@ mod wire;
 
 use fluzo_llm::{CacheRetention, ModelRequest, StreamError};
 use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 
 use crate::failure::Context;
 use crate::provider::{self, Dialect};
@@ -43,13 +43,10 @@ impl Dialect for Completions {
         let kept = request.options.cache != CacheRetention::None;
         let session = request.options.session_id.as_deref();
         let session = session.filter(|_| kept && compat.quirks.session_affinity);
-        // An id that no header can hold keeps its session together by nothing.
-        if let Some(value) = session.and_then(|id| HeaderValue::from_str(id).ok()) {
-            for name in SESSION_HEADERS {
-                headers.insert(HeaderName::from_static(name), value.clone());
-            }
-        }
-        Ok(())
+        session.map_or(Ok(()), |id| {
+            let mut names = SESSION_HEADERS.into_iter();
+            names.try_for_each(|name| provider::secret_header(name, id, headers))
+        })
     }
 
     fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
