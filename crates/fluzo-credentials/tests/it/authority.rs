@@ -1,6 +1,9 @@
 //! An authorisation server on loopback: code with PKCE, device codes, rotation of refresh
 //! tokens with reuse detection. Also compiled into the tests of the program.
-#![allow(dead_code)]
+#![allow(
+    dead_code,
+    reason = "each of the two programs of tests uses a part of it"
+)]
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -123,7 +126,7 @@ impl Authority {
                 .then(|| state.faults.pop_front())
                 .flatten()
         };
-        let mut cut = None;
+        let mut lost = false;
         match fault {
             Some(Fault::Answer(status, body)) => {
                 return write(&stream, status, "", &body, body.len());
@@ -135,7 +138,7 @@ impl Authority {
                 let _ = here.send(());
                 let _ = go.recv();
             }
-            Some(Fault::Lost) => cut = Some(()),
+            Some(Fault::Lost) => lost = true,
             None => {}
         }
         let (status, head, body) = match line.as_str() {
@@ -144,7 +147,7 @@ impl Authority {
             "POST /device" => self.device(&asked.body),
             _ => (404, String::new(), String::new()),
         };
-        if cut.is_none() {
+        if !lost {
             write(&stream, status, &head, &body, body.len());
         }
     }

@@ -386,3 +386,22 @@ fn a_refresh_token_goes_to_no_address_in_the_clear() {
     );
     assert!(asked.lock().unwrap().is_empty());
 }
+
+/// The server has replaced the token and its answer never came: nobody here can know the new one.
+/// The server refuses the old one from then on, and what is stored stays for the user to see.
+#[test]
+fn an_answer_that_is_lost_after_the_token_was_replaced_wipes_nothing() {
+    let authority = Authority::start();
+    let scene = Scene::of(&authority);
+    let before = scene.file.text();
+    authority.fail_next(Fault::Lost);
+    let ring = scene.ring();
+    run(async {
+        for _ in 0..2 {
+            assert!(resolved(&ring).await.is_err());
+            assert_eq!(scene.file.text(), before);
+            assert!(!scene.file.is_locked());
+        }
+    });
+    assert_eq!((authority.renewals(), authority.reuses()), (1, 1));
+}
