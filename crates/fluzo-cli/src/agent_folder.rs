@@ -56,12 +56,6 @@ impl AgentFolder {
         }
         let settings = Settings::resolve(OPEN, &layers);
         warnings.extend(settings.problems().iter().map(ToString::to_string));
-        if settings.source(key::ENV_FILE) == Some(&Source::Project) {
-            warnings.push(format!(
-                "setting `envFile` in `{}` was passed over: only the user's own settings name such a file",
-                project.display()
-            ));
-        }
         let models = path.join("models.json");
         let models_json = text(&models).unwrap_or_else(|problem| {
             warnings.push(problem);

@@ -1,8 +1,13 @@
 //! The registry of settings: every key with its type, default and meaning, and the
-//! value that wins over several layers together with where it came from. Pure.
+//! value that wins over several layers together with where it came from; also whether a
+//! project is trusted. Pure.
 
+mod kind;
+pub mod legacy;
 mod registry;
 mod resolve;
+mod unknown;
 
-pub use registry::{OPEN, SettingDef, SettingKind, key};
+pub use kind::SettingKind;
+pub use registry::{OPEN, Scope, SettingDef, find, key};
 pub use resolve::{Problem, Settings, Source};

@@ -1,0 +1,5 @@
+//! Settings as other crates use them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod keys;
+mod merge;
