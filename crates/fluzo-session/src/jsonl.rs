@@ -12,7 +12,9 @@
 mod copy;
 mod disk;
 mod head;
+pub mod import;
 mod lines;
+pub mod list;
 pub mod locate;
 mod migrate;
 mod scan;

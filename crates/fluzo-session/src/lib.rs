@@ -13,6 +13,7 @@ pub mod index;
 pub mod jsonl;
 pub mod memory;
 pub mod session;
+pub mod stats;
 pub mod store;
 pub mod tree;
 
@@ -23,6 +24,7 @@ pub use index::{Index, Node, NodeKind, Role};
 pub use jsonl::JsonlStore;
 pub use memory::MemoryStore;
 pub use session::Session;
+pub use stats::{ContextUsage, Stats};
 pub use store::{
     Change, Claimed, Damage, DamageReason, DamageReport, Durability, Notice, SessionStore,
     StoreError,

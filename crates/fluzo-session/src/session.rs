@@ -12,7 +12,9 @@ use serde_json::Value;
 use crate::fork::{self, Fork, ForkError};
 use crate::store::{Claimed, DamageReport, Durability, Notice, SessionStore, StoreError};
 use crate::tree::{self, Target};
-use crate::{Compaction, Entry, EntryKind, Header, Index, NodeKind, Role, SessionContext, context};
+use crate::{
+    Compaction, Entry, EntryKind, Header, Index, NodeKind, Role, SessionContext, Stats, context,
+};
 
 /// An open session. May be shared between threads; appends happen one after the other,
 /// each as a child of the one before.
@@ -102,6 +104,17 @@ impl Session {
     pub fn context(&self) -> Result<SessionContext, StoreError> {
         let leaf = self.leaf_id();
         context::build(&*self.store, leaf.as_deref())
+    }
+
+    /// The counts over the path to the current leaf. How full the context is, the caller
+    /// knows and fills in.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn stats(&self) -> Result<Stats, StoreError> {
+        let leaf = self.leaf_id();
+        Stats::on_path(&*self.store, leaf.as_deref())
     }
 
     /// Makes sure, before anything is appended, that this process alone writes the session;

@@ -1,6 +1,4 @@
-//! Where session files are: their names, lists of them, and finding one.
-//!
-//! A list reads a bounded part of each file, whatever its size.
+//! Where session files are: their names, and finding one. Lists of them are in `list`.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -8,31 +6,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use fluzo_llm::{Extra, Message};
-use fluzo_stdx::time::parse_iso;
-use serde::Deserialize;
+use fluzo_llm::Extra;
 
-use super::head::Text;
+pub use super::list::{SessionInfo, WHOLE, info, list, list_all};
 use crate::Header;
 use crate::entry::parse_object;
-
-/// What a list shows of a session.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SessionInfo {
-    /// The file.
-    pub path: PathBuf,
-    /// Its header.
-    pub header: Header,
-    /// Its name. Of a file over [`WHOLE`] bytes only if it stands near the beginning or the end.
-    pub name: Option<String>,
-    /// Text of the first message of the user. Of a large file only if it stands near the beginning.
-    pub first_message: Option<String>,
-    /// Time of the last message of user or model, else of the header, else of the file,
-    /// in Unix milliseconds.
-    pub modified_ms: i64,
-    /// Number of messages; none for a large file, whose middle was not read.
-    pub message_count: Option<usize>,
-}
 
 /// What an argument that names a session stands for.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,11 +58,8 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// A file up to this many bytes is read as a whole for a list.
-pub const WHOLE: u64 = 4 << 20;
-
-/// Of a larger file this much is read at either end.
-const PART: u64 = 256 << 10;
+/// So far the end of the first line is looked for.
+const FIRST_LINE: u64 = 256 << 10;
 
 /// The name of the folder for the sessions of `cwd`, an absolute path.
 pub fn folder_name(cwd: &str) -> String {
@@ -95,59 +70,6 @@ pub fn folder_name(cwd: &str) -> String {
 /// The name of the file of a session that began at `timestamp` (ISO 8601).
 pub fn file_name(timestamp: &str, id: &str) -> String {
     format!("{}_{id}.jsonl", timestamp.replace([':', '.'], "-"))
-}
-
-/// The sessions in `folder`, the latest first. Files that are no sessions are passed over;
-/// a folder that does not exist holds none.
-///
-/// # Errors
-///
-/// When the folder cannot be read.
-pub fn list(folder: &Path) -> io::Result<Vec<SessionInfo>> {
-    let mut found: Vec<SessionInfo> = files(folder)?
-        .into_iter()
-        .filter_map(|(path, _)| info(&path).ok().flatten())
-        .collect();
-    found.sort_by(|a, b| {
-        b.modified_ms
-            .cmp(&a.modified_ms)
-            .then_with(|| b.path.cmp(&a.path))
-    });
-    Ok(found)
-}
-
-/// What a list shows of the session in `path`; none when it is no session.
-///
-/// # Errors
-///
-/// When the file cannot be read.
-pub fn info(path: &Path) -> io::Result<Option<SessionInfo>> {
-    let mut file = File::open(path)?;
-    let metadata = file.metadata()?;
-    let mut collected = Collected::default();
-    if metadata.len() <= WHOLE {
-        collected.lines(&read_part(&mut file, 0, metadata.len())?);
-    } else {
-        collected.lines(whole_lines(&read_part(&mut file, 0, PART)?, false));
-        // A message near the end is not the first one.
-        collected.first_message.get_or_insert_default();
-        collected.lines(whole_lines(
-            &read_part(&mut file, metadata.len() - PART, PART)?,
-            true,
-        ));
-    }
-    let Some(header) = collected.header else {
-        return Ok(None);
-    };
-    let modified = collected.modified.or_else(|| parse_iso(&header.timestamp));
-    Ok(Some(SessionInfo {
-        path: path.to_owned(),
-        header,
-        name: collected.name.filter(|name| !name.is_empty()),
-        first_message: collected.first_message.filter(|text| !text.is_empty()),
-        modified_ms: modified.unwrap_or_else(|| unix_ms(metadata.modified().ok())),
-        message_count: (metadata.len() <= WHOLE).then_some(collected.messages),
-    }))
 }
 
 /// The session file in `folder` that was written last, and the files written after it that
@@ -219,13 +141,13 @@ pub fn header(path: &Path) -> Option<Header> {
     read_header(path).ok().flatten()
 }
 
-fn read_header(path: &Path) -> io::Result<Option<Header>> {
+pub(super) fn read_header(path: &Path) -> io::Result<Option<Header>> {
     let mut file = File::open(path)?;
     let start = read_part(&mut file, 0, 4 << 10)?;
     let start = if start.contains(&b'\n') {
         start
     } else {
-        read_part(&mut file, 0, PART)?
+        read_part(&mut file, 0, FIRST_LINE)?
     };
     let mut lines = start.split(|byte| *byte == b'\n');
     Ok(lines.find_map(object).and_then(Header::from_object))
@@ -249,7 +171,7 @@ fn by_id(prefix: &str, mut files: Vec<(PathBuf, SystemTime)>) -> Option<(PathBuf
 }
 
 /// The `.jsonl` files in `folder` with their times of change.
-fn files(folder: &Path) -> io::Result<Vec<(PathBuf, SystemTime)>> {
+pub(super) fn files(folder: &Path) -> io::Result<Vec<(PathBuf, SystemTime)>> {
     let mut found = Vec::new();
     for entry in read_folder(folder)? {
         let path = entry?.path();
@@ -269,7 +191,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, SystemTime)>> {
     Ok(found)
 }
 
-fn folders(root: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in read_folder(root)? {
         let path = entry?.path();
@@ -288,115 +210,13 @@ fn read_folder(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::
     }
 }
 
-fn read_part(file: &mut File, from: u64, len: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_part(file: &mut File, from: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(from))?;
     file.take(len).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The part of `bytes` that is whole lines, at the end or at the beginning of a file.
-fn whole_lines(bytes: &[u8], at_end: bool) -> &[u8] {
-    let cut = if at_end {
-        memchr::memchr(b'\n', bytes)
-    } else {
-        memchr::memrchr(b'\n', bytes)
-    };
-    match cut {
-        Some(cut) if at_end => bytes.get(cut + 1..).unwrap_or_default(),
-        Some(cut) => bytes.get(..cut).unwrap_or_default(),
-        None => &[],
-    }
-}
-
-fn object(line: &[u8]) -> Option<Extra> {
+pub(super) fn object(line: &[u8]) -> Option<Extra> {
     parse_object(std::str::from_utf8(line.trim_ascii()).ok()?).ok()
-}
-
-fn unix_ms(time: Option<SystemTime>) -> i64 {
-    let since = time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-    since.map_or(0, |since| {
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    })
-}
-
-/// What was seen of a session so far.
-#[derive(Default)]
-struct Collected {
-    header: Option<Header>,
-    not_a_session: bool,
-    name: Option<String>,
-    first_message: Option<String>,
-    modified: Option<i64>,
-    messages: usize,
-}
-
-/// What a list needs of a line, without building the rest.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Light<'a> {
-    #[serde(rename = "type", borrow)]
-    type_name: Option<Text<'a>>,
-    #[serde(borrow)]
-    name: Option<Text<'a>>,
-    #[serde(borrow)]
-    message: Option<LightMessage<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct LightMessage<'a> {
-    #[serde(borrow)]
-    role: Option<Text<'a>>,
-    timestamp: Option<i64>,
-}
-
-impl Collected {
-    fn lines(&mut self, bytes: &[u8]) {
-        for line in bytes.split(|byte| *byte == b'\n') {
-            if self.not_a_session {
-                return;
-            }
-            if self.header.is_some() {
-                self.entry(line);
-            } else if let Some(object) = object(line) {
-                self.header = Header::from_object(object);
-                self.not_a_session = self.header.is_none();
-            }
-        }
-    }
-
-    fn entry(&mut self, line: &[u8]) {
-        let text = std::str::from_utf8(line.trim_ascii()).ok();
-        // A line whose fields are not as they should be does not count in a list.
-        let light = text.and_then(|text| serde_json::from_str::<Light<'_>>(text).ok());
-        let Some(light) = light else { return };
-        match light.type_name.as_deref() {
-            Some("session_info") => {
-                self.name = Some(light.name.as_deref().unwrap_or_default().to_owned());
-            }
-            Some("message") => self.message(light.message.unwrap_or_default(), line),
-            _ => {}
-        }
-    }
-
-    fn message(&mut self, message: LightMessage<'_>, line: &[u8]) {
-        self.messages += 1;
-        let role = message.role.as_deref().unwrap_or_default();
-        if role == "user" && self.first_message.is_none() {
-            self.first_message = Some(user_text(line).unwrap_or_default());
-        }
-        if role == "user" || role == "assistant" {
-            self.modified = self.modified.max(message.timestamp);
-        }
-    }
-}
-
-/// The text of the user message in `line`.
-fn user_text(line: &[u8]) -> Option<String> {
-    let message = object(line)?.shift_remove("message")?;
-    match serde_json::from_value(message).ok()? {
-        Message::User(user) => Some(user.content.text()),
-        _ => None,
-    }
 }
