@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use fluzo_llm::{AgentEvent, BoxFuture, Message, Model, StateCell, StreamError, ThinkingLevel};
 
-use crate::{Halt, QueueSnapshot, ToolSet};
+use crate::{Halt, Looping, QueueSnapshot, ToolSet};
 
 /// Something that works on a prompt: the native loop, a mock, an external agent.
 pub trait Agent: Send + Sync {
@@ -141,6 +141,8 @@ pub enum RunEnd {
     Stopped,
     /// A response failed.
     Failed(StreamError),
+    /// The model only repeated itself.
+    Looping(Looping),
     /// It was aborted.
     Aborted,
     /// Something had to stop it at once.

@@ -11,6 +11,7 @@ mod agent;
 mod effects;
 pub mod gate;
 mod hooks;
+mod loop_guard;
 mod native;
 mod queue;
 pub mod schema;
@@ -27,6 +28,7 @@ pub use effects::{
 };
 pub use gate::{DirectTools, Gate, Judgement, Pending, Permit};
 pub use hooks::{AfterToolCall, BeforeToolCall, Hooks, NextTurn, NoHooks, ToolCallInfo, TurnInfo};
+pub use loop_guard::{Looping, Repetition};
 pub use native::{AgentOptions, NativeAgent};
 pub use queue::{QueueMode, QueueSnapshot};
 pub use tool::{ExecutionMode, Tool, ToolContext, ToolError, ToolSet};

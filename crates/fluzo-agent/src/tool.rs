@@ -18,6 +18,12 @@ pub trait Tool: Send + Sync {
         ExecutionMode::Parallel
     }
 
+    /// Whether a call changes a file from what it expects to find there, so that it fails the
+    /// same way until the model looks again.
+    fn edits(&self) -> bool {
+        false
+    }
+
     /// Brings arguments into the form of the schema, before validation.
     ///
     /// # Errors

@@ -217,6 +217,7 @@ impl Inner {
                     .cloned();
                 let halted = match outcome.end {
                     RunEnd::Halted(halt) => Some(halt.to_string()),
+                    RunEnd::Looping(looping) => Some(looping.to_string()),
                     _ => None,
                 };
                 RunReport { last, halted }

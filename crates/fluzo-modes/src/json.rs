@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluzo_protocol::{Endpoint, Prompt, Submitted};
 
-use crate::{EventPump, FAILURE, SUCCESS, failure, tell_notices};
+use crate::{EventPump, FAILURE, SUCCESS, failure, tell_halted, tell_notices};
 
 /// Runs `prompts` one after the other and writes header and events to `out`.
 ///
@@ -45,9 +45,7 @@ async fn run_all(
                 } else {
                     SUCCESS
                 };
-                if let Some(halted) = &report.halted {
-                    let _ = writeln!(err, "Error: {halted}");
-                }
+                tell_halted(&report, err);
             }
             Ok(Submitted::Queued) => {}
             Err(error) => {

@@ -17,6 +17,7 @@ use std::io::Write;
 
 use fluzo_llm::{Message, RedirectBlocked, StopReason};
 use fluzo_protocol::{Endpoint, RunReport};
+use fluzo_stdx::sanitize::terminal_text;
 
 /// Everything went well.
 const SUCCESS: i32 = 0;
@@ -27,11 +28,14 @@ const FAILURE: i32 = 1;
 fn tell_notices(endpoint: &dyn Endpoint, err: &mut dyn Write) {
     for notice in endpoint.take_notices() {
         // Nobody is left to be told when standard error is closed.
-        let _ = writeln!(
-            err,
-            "Warning: {}",
-            fluzo_stdx::sanitize::terminal_text(&notice)
-        );
+        let _ = writeln!(err, "Warning: {}", terminal_text(&notice));
+    }
+}
+
+/// Says on `err` why a run was stopped, if it was.
+fn tell_halted(report: &RunReport, err: &mut dyn Write) {
+    if let Some(halted) = &report.halted {
+        let _ = writeln!(err, "Error: {}", terminal_text(halted));
     }
 }
 

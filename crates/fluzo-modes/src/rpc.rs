@@ -5,13 +5,13 @@ use std::io::Write;
 use std::sync::Arc;
 
 use fluzo_llm::BoxFuture;
-use fluzo_protocol::{Command, Endpoint, Prompt, Response, Submitted};
+use fluzo_protocol::{Command, Endpoint, Prompt, Response, RunReport, Submitted};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use crate::{EventPump, FAILURE, SUCCESS, tell_notices};
+use crate::{EventPump, FAILURE, SUCCESS, tell_halted, tell_notices};
 
 /// Serves commands from `input` until it ends or nobody reads `out`, then aborts what
 /// runs and returns the exit code: 1 when the reader went away. Lines end with LF;
@@ -39,8 +39,14 @@ pub async fn rpc(
     }
 }
 
-/// Something a command has set going; it may have an answer at its end.
-type Work = BoxFuture<'static, Option<Response>>;
+/// Something a command has set going.
+type Work = BoxFuture<'static, Done>;
+
+/// What it came to.
+enum Done {
+    Answer(Box<Response>),
+    Run(RunReport),
+}
 
 struct Server {
     endpoint: Arc<dyn Endpoint>,
@@ -65,20 +71,25 @@ impl Server {
                         break;
                     }
                 }
-                Some(done) = self.work.next(), if !self.work.is_empty() => self.answer(done),
+                Some(done) = self.work.next(), if !self.work.is_empty() => self.done(done, err),
             }
             tell_notices(&*self.endpoint, err);
         }
         self.endpoint.abort();
         while let Some(done) = self.work.next().await {
-            self.answer(done);
+            self.done(done, err);
         }
     }
 
-    fn answer(&self, response: Option<Response>) {
-        if let Some(response) = response {
-            self.pump.line(response.to_json().to_string());
+    fn done(&self, done: Done, err: &mut (dyn Write + Send)) {
+        match done {
+            Done::Answer(response) => self.answer(&response),
+            Done::Run(report) => tell_halted(&report, err),
         }
+    }
+
+    fn answer(&self, response: &Response) {
+        self.pump.line(response.to_json().to_string());
     }
 
     async fn take_line(&mut self, line: &[u8]) {
@@ -89,7 +100,7 @@ impl Server {
         }
         match parse(text) {
             Ok((id, command)) => self.start(id, command).await,
-            Err(response) => self.answer(Some(*response)),
+            Err(response) => self.answer(&response),
         }
     }
 
@@ -108,29 +119,27 @@ impl Server {
             };
             let result = match self.endpoint.prompt(prompt).await {
                 Ok(Submitted::Run(run)) => {
-                    self.work.push(Box::pin(async move {
-                        run.await;
-                        None
-                    }));
+                    self.work
+                        .push(Box::pin(async move { Done::Run(run.await) }));
                     Ok(None)
                 }
                 Ok(Submitted::Queued) => Ok(None),
                 Err(error) => Err(error),
             };
-            return self.answer(Some(Response {
+            return self.answer(&Response {
                 id,
                 command: name,
                 result,
-            }));
+            });
         }
         let endpoint = Arc::clone(&self.endpoint);
         self.work.push(Box::pin(async move {
             let result = endpoint.execute(command).await;
-            Some(Response {
+            Done::Answer(Box::new(Response {
                 id,
                 command: name,
                 result,
-            })
+            }))
         }));
     }
 }

@@ -145,7 +145,7 @@ impl RunOperation {
             RunEnd::Failed(error) => error,
             RunEnd::Aborted => return self.give_up("Retry cancelled".to_owned(), None).await,
             RunEnd::Halted(halt) => return self.give_up(halt.to_string(), None).await,
-            RunEnd::Completed | RunEnd::Stopped => return false,
+            RunEnd::Completed | RunEnd::Stopped | RunEnd::Looping(_) => return false,
         };
         if !abort.is_cancelled() && self.switches_form(model, error).await {
             return true;

@@ -14,6 +14,7 @@ use crate::{Switch, polling};
 pub struct FakeTool {
     spec: ToolSpec,
     mode: ExecutionMode,
+    edits: bool,
     accesses: Vec<Access>,
     prepare: Option<Prepare>,
     steps: Vec<Step>,
@@ -70,6 +71,7 @@ impl FakeTool {
                 parameters: json!({"type": "object", "properties": {}}),
             },
             mode: ExecutionMode::Parallel,
+            edits: false,
             accesses: vec![Access::Anything],
             prepare: None,
             steps: Vec::new(),
@@ -96,6 +98,13 @@ impl FakeTool {
     #[must_use]
     pub fn sequential(mut self) -> Self {
         self.mode = ExecutionMode::Sequential;
+        self
+    }
+
+    /// Changing files from what it expects of them.
+    #[must_use]
+    pub fn edits(mut self) -> Self {
+        self.edits = true;
         self
     }
 
@@ -212,6 +221,10 @@ impl Tool for FakeTool {
 
     fn execution_mode(&self) -> ExecutionMode {
         self.mode
+    }
+
+    fn edits(&self) -> bool {
+        self.edits
     }
 
     fn prepare_arguments(&self, arguments: Value) -> Result<Value, ToolError> {

@@ -71,6 +71,10 @@ impl Tool for EditTool {
         &self.spec
     }
 
+    fn edits(&self) -> bool {
+        true
+    }
+
     fn prepare_arguments(&self, mut arguments: Value) -> Result<Value, ToolError> {
         args::rename("edit", &mut arguments, "file_path", "path")?;
         args::rename("edit", &mut arguments, "target_content", "oldText")?;

@@ -4,14 +4,17 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use fluzo_llm::{AbortSignal, AgentEvent, BoxFuture, Message, ToolCall, ToolOutput};
+use fluzo_llm::{
+    AbortSignal, AgentEvent, BoxFuture, Content, Message, ToolCall, ToolOutput, ToolResultMessage,
+};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::call::{self, Finished, Ready};
 use super::run::Running;
+use crate::loop_guard::Seen;
 use crate::updates::Inbox;
-use crate::{ExecutionMode, Halt};
+use crate::{ExecutionMode, Halt, Looping, Repetition};
 
 /// What a batch came to.
 pub(super) struct Batch {
@@ -19,6 +22,8 @@ pub(super) struct Batch {
     pub(super) results: Vec<Arc<Message>>,
     /// Every result asks that the run end.
     pub(super) terminate: bool,
+    /// The model only repeats itself.
+    pub(super) looping: Option<Looping>,
 }
 
 /// Runs the calls of one response; each gets exactly one result.
@@ -81,6 +86,11 @@ async fn begin(
     if calls[..index].iter().any(|earlier| earlier.id == call.id) {
         // A model is told of one call for each id, so this one's effect would stay unknown to it.
         return done.end(running, index, call, call::repeated(call)).await;
+    }
+    if let Some(looping) = &done.looping {
+        return done
+            .end(running, index, call, call::left_out(looping))
+            .await;
     }
     match call::preflight(running, call).await {
         Ok(ready) => flights.add(running, index, call, ready),
@@ -170,6 +180,7 @@ impl Flights {
 struct Done {
     finished: Vec<Option<Finished>>,
     results: Vec<Arc<Message>>,
+    looping: Option<Looping>,
 }
 
 impl Done {
@@ -177,6 +188,7 @@ impl Done {
         Self {
             finished: std::iter::repeat_with(|| None).take(calls).collect(),
             results: Vec::new(),
+            looping: None,
         }
     }
 
@@ -218,7 +230,16 @@ impl Done {
         let Some(finished) = &self.finished[index] else {
             return Ok(());
         };
-        let message = Arc::new(finished.message(call, running.now()));
+        let mut message = finished.message(call, running.now());
+        if let Some(repetition) = watch(running, call, &message).filter(|_| self.looping.is_none())
+        {
+            add_line(&mut message, repetition);
+            self.looping = repetition.stops().then(|| Looping {
+                tool: call.name.clone(),
+                repetition,
+            });
+        }
+        let message = Arc::new(Message::ToolResult(message));
         running
             .show(AgentEvent::MessageStart {
                 message: Arc::clone(&message),
@@ -235,6 +256,41 @@ impl Done {
         Batch {
             terminate: !self.finished.is_empty() && self.finished.iter().all(asks),
             results: self.results,
+            looping: self.looping,
         }
+    }
+}
+
+/// What the guard has to tell of a call that has ended. Calls are looked at in source order; one
+/// that ended under an abort says nothing of the model.
+fn watch(running: &Running, call: &ToolCall, result: &ToolResultMessage) -> Option<Repetition> {
+    if !running.shared.options.loop_guard {
+        return None;
+    }
+    let mut guard = running.shared.guard();
+    if running.abort.is_cancelled() {
+        guard.reset();
+        return None;
+    }
+    let tool = running.context.tools.find(&call.name);
+    let repetition = guard.observe(&Seen {
+        call,
+        content: &result.content,
+        details: result.details.as_ref(),
+        is_error: result.is_error,
+        edits: tool.is_some_and(|tool| tool.edits()),
+    });
+    Some(repetition).filter(|repetition| repetition.is_told())
+}
+
+fn add_line(result: &mut ToolResultMessage, repetition: Repetition) {
+    let line = repetition.line();
+    match result.content.last_mut() {
+        Some(Content::Text(block)) if block.text.is_empty() => block.text = line,
+        Some(Content::Text(block)) => {
+            block.text.push_str("\n\n");
+            block.text.push_str(&line);
+        }
+        _ => result.content.push(Content::text(line)),
     }
 }

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{
-    AbortSignal, BoxFuture, Content, Message, ToolCall, ToolOutput, ToolResultMessage,
-};
+use fluzo_llm::{AbortSignal, BoxFuture, Content, ToolCall, ToolOutput, ToolResultMessage};
 use futures_util::future::{Either, select};
 use serde_json::Value;
 
 use super::Shared;
 use super::run::Running;
 use crate::{
-    AfterToolCall, BeforeToolCall, Halt, Judgement, Permit, Tool, ToolCallInfo, ToolContext,
-    ToolFailure, UpdateSink, schema,
+    AfterToolCall, BeforeToolCall, Halt, Judgement, Looping, Permit, Tool, ToolCallInfo,
+    ToolContext, ToolFailure, UpdateSink, schema,
 };
 
 /// Most bytes of an error text that the model gets. Tools bound what they say; texts that
@@ -49,8 +47,8 @@ impl Finished {
     }
 
     /// The result message for `call`.
-    pub(super) fn message(&self, call: &ToolCall, timestamp: i64) -> Message {
-        Message::ToolResult(ToolResultMessage {
+    pub(super) fn message(&self, call: &ToolCall, timestamp: i64) -> ToolResultMessage {
+        ToolResultMessage {
             tool_call_id: call.id.clone(),
             tool_name: call.name.clone(),
             content: self.output.content.clone(),
@@ -58,7 +56,7 @@ impl Finished {
             is_error: self.is_error,
             timestamp,
             extra: serde_json::Map::new(),
-        })
+        }
     }
 }
 
@@ -82,6 +80,14 @@ pub(super) fn repeated(call: &ToolCall) -> Finished {
     Finished::error(format!(
         "The call id \"{}\" was used twice in one response, so this call was not executed.",
         call.id
+    ))
+}
+
+/// The result of a call that stands behind one with which the run is stopped.
+pub(super) fn left_out(looping: &Looping) -> Finished {
+    Finished::error(format!(
+        "Not executed: the call of \"{}\" before it was only a repetition.",
+        looping.tool
     ))
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fluzo_llm::{AbortSignal, BoxFuture, Message, StateCell};
 use tokio::sync::Notify;
 
+use crate::loop_guard::LoopGuard;
 use crate::queue::{Lane, Queues, Taken};
 use crate::{
     Agent, Effects, ExecutionMode, Gate, Hooks, Input, Listener, Listeners, QueueMode,
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// What stays the same over the runs of an agent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct AgentOptions {
     /// How much of the steering queue one poll takes.
     pub steering: QueueMode,
@@ -25,6 +26,19 @@ pub struct AgentOptions {
     pub follow_up: QueueMode,
     /// Whether tool calls of one response run side by side.
     pub execution: ExecutionMode,
+    /// Whether a model that only repeats itself is told, and stopped in the end.
+    pub loop_guard: bool,
+}
+
+impl Default for AgentOptions {
+    fn default() -> Self {
+        Self {
+            steering: QueueMode::default(),
+            follow_up: QueueMode::default(),
+            execution: ExecutionMode::default(),
+            loop_guard: true,
+        }
+    }
 }
 
 /// An agent that runs the loop in this process.
@@ -41,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) state: StateCell,
     pub(crate) listeners: Listeners,
     pub(crate) queues: Arc<Queues>,
+    guard: Mutex<LoopGuard>,
     active: Mutex<Option<AbortSignal>>,
     settled: Notify,
 }
@@ -56,6 +71,7 @@ impl NativeAgent {
             state: StateCell::default(),
             listeners: Listeners::default(),
             queues: Arc::new(Queues::new(options.steering, options.follow_up)),
+            guard: Mutex::default(),
             active: Mutex::new(None),
             settled: Notify::new(),
         };
@@ -71,6 +87,7 @@ impl NativeAgent {
             state.error_message = None;
             state.error = None;
         });
+        self.shared.guard().context(&spec.context.messages);
         Run::new(run::drive(claim, spec.context, prompt, poll_first))
     }
 }
@@ -117,6 +134,11 @@ impl Drop for Claim {
 }
 
 impl Shared {
+    /// What the model has done over the runs since the user last said something.
+    pub(crate) fn guard(&self) -> std::sync::MutexGuard<'_, LoopGuard> {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn active(&self) -> std::sync::MutexGuard<'_, Option<AbortSignal>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -117,6 +117,9 @@ impl Running {
         let turn = self.turn_info(&message, &batch.results);
         let next = self.shared.hooks.prepare_next_turn(turn).await;
         self.apply(next);
+        if let Some(looping) = batch.looping.filter(|_| !self.is_steered()) {
+            return Ok(Turn::Ended(RunEnd::Looping(looping)));
+        }
         let turn = self.turn_info(&message, &batch.results);
         if self.shared.hooks.should_stop_after_turn(turn).await {
             return Ok(Turn::Ended(RunEnd::Stopped));
@@ -148,6 +151,11 @@ impl Running {
         self.shared.queues.poll(lane)
     }
 
+    /// Whether somebody has something to say to the model before its next response.
+    pub(super) fn is_steered(&self) -> bool {
+        !self.shared.queues.snapshot().steering.is_empty()
+    }
+
     async fn take_in(&mut self, mut messages: Taken) -> Result<(), Halt> {
         while let Some(message) = messages.next() {
             self.show(AgentEvent::MessageStart {
@@ -156,6 +164,9 @@ impl Running {
             .await;
             self.store(&message).await?;
             messages.stored();
+            if matches!(*message, Message::User(_)) {
+                self.shared.guard().reset();
+            }
             self.show(AgentEvent::MessageEnd { message }).await;
         }
         Ok(())
@@ -195,6 +206,7 @@ impl Running {
     fn apply(&mut self, next: NextTurn) {
         let context = &mut self.context;
         if let Some(messages) = next.messages {
+            self.shared.guard().context(&messages);
             context.messages.clone_from(&messages);
             self.shared.state.change(|state| state.messages = messages);
         }

@@ -8,6 +8,7 @@ mod checklist;
 mod conformance;
 mod gate;
 mod hooks;
+mod loops;
 mod persistence;
 mod queues;
 mod random;

@@ -16,6 +16,8 @@ pub enum Act {
     Says(&'static [&'static str]),
     /// A response that ends this way.
     Fails(StopReason, Option<&'static str>),
+    /// A response of this text, and then the run is stopped for this reason.
+    Stopped(&'static str, &'static str),
     /// It cannot start.
     Refused(&'static str),
     /// It ends when it is aborted.
@@ -91,6 +93,10 @@ impl Endpoint for Played {
             Act::Refused(text) => return Box::pin(std::future::ready(Err((*text).to_owned()))),
             Act::Says(texts) => (*texts, message(texts, StopReason::Stop, None)),
             Act::Fails(stop, error) => (&[][..], message(&[], stop.clone(), *error)),
+            Act::Stopped(text, _) => (
+                std::slice::from_ref(text),
+                message(&[text], StopReason::ToolUse, None),
+            ),
             Act::UntilAborted => (&[][..], message(&[], StopReason::Aborted, None)),
             Act::SaysUntilAborted(text) => (
                 std::slice::from_ref(text),
@@ -102,6 +108,10 @@ impl Endpoint for Played {
         let sinks = Arc::clone(&self.sinks);
         let wait = matches!(act, Act::UntilAborted | Act::SaysUntilAborted(_))
             .then(|| Arc::clone(&self.aborted));
+        let halted = match &act {
+            Act::Stopped(_, why) => Some((*why).to_owned()),
+            _ => None,
+        };
         let run = async move {
             let sinks = sinks.lock().unwrap().clone();
             for event in &events {
@@ -114,7 +124,7 @@ impl Endpoint for Played {
             }
             RunReport {
                 last: Some(end),
-                halted: None,
+                halted,
             }
         };
         Box::pin(std::future::ready(Ok(Submitted::Run(Box::pin(run)))))

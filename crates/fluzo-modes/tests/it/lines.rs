@@ -36,6 +36,17 @@ fn the_header_then_one_object_a_line() {
         "",
     );
     check(&[Act::Refused("no key")], 1, &names(0), "Error: no key\n");
+    check(
+        &[Act::Stopped("x", "the run was stopped")],
+        1,
+        &[
+            &names(1)[..3],
+            &["message_update"; 3],
+            &["message_end", "agent_end"],
+        ]
+        .concat(),
+        "Error: the run was stopped\n",
+    );
 }
 
 #[test]

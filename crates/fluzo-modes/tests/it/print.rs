@@ -49,6 +49,13 @@ fn why_a_response_failed_is_on_standard_error() {
         "Request aborted\n",
     );
     check(&[Act::Refused("no key")], false, 1, "", "Error: no key\n");
+    check(
+        &[Act::Stopped("a", "the run was stopped\nhint: b")],
+        false,
+        1,
+        "",
+        "the run was stopped\nhint: b\n",
+    );
 }
 
 #[test]

@@ -7,6 +7,12 @@ use crate::endpoint::{Act, Gone, Played, Sheet, block_on};
 
 /// Serves `pieces`, one write each, to the end of input; returns the lines.
 fn serve(acts: impl IntoIterator<Item = Act>, pieces: &[&str]) -> Vec<String> {
+    serve_telling(acts, pieces).0
+}
+
+/// The same, and what was written to standard error.
+fn serve_telling(acts: impl IntoIterator<Item = Act>, pieces: &[&str]) -> (Vec<String>, String) {
+    let mut errors = Sheet::default();
     let endpoint = Played::new(acts);
     let sheet = Sheet::default();
     let code = block_on(async {
@@ -17,12 +23,12 @@ fn serve(acts: impl IntoIterator<Item = Act>, pieces: &[&str]) -> Vec<String> {
             }
             drop(ours);
         };
-        let mut errors = Sheet::default();
         let serve = rpc(endpoint, BufReader::new(theirs), sheet.clone(), &mut errors);
         tokio::join!(serve, write).0
     });
     assert_eq!(code, 0);
-    sheet.text().lines().map(str::to_owned).collect()
+    let lines = sheet.text().lines().map(str::to_owned).collect();
+    (lines, errors.text())
 }
 
 const STATE: &str =
@@ -84,4 +90,15 @@ fn without_a_reader_no_further_command_is_taken() {
     });
     assert_eq!(code, 1);
     assert_eq!(*endpoint.prompts.lock().unwrap(), ["x"]);
+}
+
+#[test]
+fn why_a_run_was_stopped_is_on_standard_error() {
+    let prompt = "{\"type\":\"prompt\",\"message\":\"x\"}\n";
+    let (lines, errors) = serve_telling(
+        [Act::Stopped("a", "the run was stopped\u{1b}[2J")],
+        &[prompt],
+    );
+    assert!(lines.last().unwrap().contains("agent_end"), "{lines:?}");
+    assert_eq!(errors, "Warning: careful\nError: the run was stopped\n");
 }
