@@ -8,6 +8,7 @@
 //! [`StateCell`]: fluzo_llm::StateCell
 
 mod agent;
+pub mod compaction;
 mod effects;
 pub mod gate;
 mod hooks;

@@ -5,7 +5,9 @@
 //! effects; nothing else puts effects together.
 
 pub mod attempts;
+pub mod branch_summary;
 pub mod clock;
+pub mod compact;
 pub mod compose;
 pub mod drive;
 pub mod forms;
@@ -14,3 +16,4 @@ pub mod model;
 pub mod operation;
 pub mod retry;
 pub mod spans;
+mod summary;

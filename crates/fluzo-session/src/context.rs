@@ -132,7 +132,8 @@ impl Plan {
     }
 }
 
-fn enters(kind: &NodeKind) -> bool {
+/// Whether an entry of this kind puts a message into the context.
+pub(crate) fn enters(kind: &NodeKind) -> bool {
     match kind {
         NodeKind::Message(_) | NodeKind::BranchSummary | NodeKind::CustomMessage => true,
         NodeKind::ThinkingLevelChange(_)
@@ -238,7 +239,8 @@ pub fn context_message(entry: &Entry) -> Option<Arc<Message>> {
     }
 }
 
-fn compaction_summary(entry: &Entry) -> Option<Arc<Message>> {
+/// The summary that a compaction puts into the context; none for any other entry.
+pub fn compaction_summary(entry: &Entry) -> Option<Arc<Message>> {
     let EntryKind::Compaction(compaction) = &entry.kind else {
         return None;
     };

@@ -7,6 +7,7 @@
 #[doc(hidden)]
 pub mod conformance;
 pub mod context;
+pub mod cut;
 pub mod entry;
 pub mod fork;
 pub mod index;
@@ -18,6 +19,7 @@ pub mod store;
 pub mod tree;
 
 pub use context::SessionContext;
+pub use cut::{Cut, CutError, Keep};
 pub use entry::{Compaction, Entry, EntryKind, Header};
 pub use fork::{Fork, ForkError};
 pub use index::{Index, Node, NodeKind, Role};
