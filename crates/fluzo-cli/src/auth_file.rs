@@ -1,21 +1,17 @@
 //! `auth.json` on disk: readable by its owner only, replaced as a whole, changed in turn.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use fluzo_credentials::outside::{CredentialFile, ReservedFile, StoredText};
-use tempfile::NamedTempFile;
+
+use crate::kept_file::{self, OWNER_ONLY, Room};
 
 const FILE: &str = "auth.json";
 const LOCK: &str = "auth.lock";
-/// Name of files that are written and have not taken their place yet.
-const UNFINISHED: (&str, &str) = (".auth-", ".tmp");
-const OWNER_ONLY: u32 = 0o600;
+/// Beginning of the names of temporary files.
+const UNFINISHED: &str = ".auth-";
 const FOLDER_OWNER_ONLY: u32 = 0o700;
-/// Far more than any set of keys needs.
-const LARGEST: u64 = 16 << 20;
 
 /// `auth.json` of an agent folder.
 pub(crate) struct AuthFile {
@@ -34,10 +30,7 @@ impl AuthFile {
     }
 
     fn make_folder(&self) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(FOLDER_OWNER_ONLY)
-            .create(&self.folder)
+        kept_file::make_folder(&self.folder, FOLDER_OWNER_ONLY)
     }
 }
 
@@ -47,121 +40,34 @@ impl CredentialFile for AuthFile {
     }
 
     fn read(&self) -> io::Result<Option<StoredText>> {
-        let meta = match fs::metadata(self.file()) {
-            Ok(meta) => meta,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if !meta.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is no regular file",
-            ));
-        }
-        if meta.len() > LARGEST {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let mut bytes = Vec::new();
-        File::open(self.file())?
-            .take(LARGEST)
-            .read_to_end(&mut bytes)?;
-        Ok(Some(StoredText {
-            bytes,
-            mode: meta.permissions().mode() & 0o7777,
-        }))
+        let read = kept_file::read(&self.file())?;
+        Ok(read.map(|(bytes, mode)| StoredText { bytes, mode }))
     }
 
     fn try_lock(&self) -> io::Result<Option<Box<dyn Send>>> {
         self.make_folder()?;
-        let path = self.folder.join(LOCK);
-        // To open a pipe is to wait for its reader, which may never come.
-        if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "its lock `auth.lock` is no regular file; remove it",
-            ));
-        }
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(OWNER_ONLY)
-            .open(path)?;
-        match lock.try_lock() {
-            // Closing the file gives the lock back, and so does the end of the process.
-            Ok(()) => Ok(Some(Box::new(lock))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        let lock = kept_file::try_lock(&self.folder.join(LOCK))?;
+        Ok(lock.map(|lock| Box::new(lock) as Box<dyn Send>))
     }
 
     fn reserve(&self, bytes: usize) -> io::Result<Box<dyn ReservedFile>> {
         self.make_folder()?;
-        // A link stays one; what it leads to is replaced.
-        let target = match self.file().canonicalize() {
-            Ok(target) => target,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.file(),
-            Err(error) => return Err(error),
-        };
-        let parent = target.parent().unwrap_or(&self.folder).to_owned();
-        remove_unfinished(&parent);
-        let mut temporary = tempfile::Builder::new()
-            .prefix(UNFINISHED.0)
-            .suffix(UNFINISHED.1)
-            .permissions(fs::Permissions::from_mode(OWNER_ONLY))
-            .tempfile_in(&parent)?;
-        temporary.write_all(&vec![b' '; bytes])?;
-        temporary.as_file().sync_all()?;
-        Ok(Box::new(Room {
-            temporary,
-            parent,
-            target,
-        }))
+        let room = Room::reserve(&self.file(), UNFINISHED, OWNER_ONLY, bytes)?;
+        Ok(Box::new(room))
     }
-}
-
-/// What a process left that was killed while it wrote; the lock says that no other is writing.
-fn remove_unfinished(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1) {
-            // One that cannot be removed does no harm.
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// A temporary file beside the one that it will replace, as large as its content may become.
-struct Room {
-    temporary: NamedTempFile,
-    parent: PathBuf,
-    target: PathBuf,
 }
 
 impl ReservedFile for Room {
     fn commit(self: Box<Self>, text: &str) -> io::Result<()> {
-        let Self {
-            mut temporary,
-            parent,
-            target,
-        } = *self;
-        temporary.rewind()?;
-        temporary.write_all(text.as_bytes())?;
-        temporary.as_file().set_len(text.len() as u64)?;
-        temporary.as_file().sync_all()?;
-        temporary.persist(&target).map_err(|error| error.error)?;
-        // So that the new name outlives a loss of power, where the file system can do that.
-        let _ = File::open(parent).and_then(|folder| folder.sync_all());
-        Ok(())
+        Room::commit(*self, text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {

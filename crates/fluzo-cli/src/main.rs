@@ -24,12 +24,18 @@ mod dispatch;
 mod flags;
 mod help;
 mod inputs;
+mod kept_file;
 mod list_models;
 mod man;
 mod network;
 mod output;
 mod pi;
 mod reference;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "what stores settings in a session is built on it")
+)]
+mod settings_file;
 mod surroundings;
 mod unavailable;
 mod wiring;

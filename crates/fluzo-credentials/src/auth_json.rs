@@ -5,11 +5,9 @@
 //! was written, byte for byte within a value.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use fluzo_llm::Secret;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use fluzo_stdx::raw_json::{self, RawObject, raw};
 use serde_json::value::RawValue;
 
 use crate::SecretValue;
@@ -65,10 +63,6 @@ pub struct StoredToken {
     fields: RawObject,
 }
 
-/// An object whose values are kept as they were written.
-#[derive(Clone, Default)]
-struct RawObject(Vec<(String, Box<RawValue>)>);
-
 impl Document {
     /// Reads the bytes of the file. One that is empty or blank is a document without entries.
     ///
@@ -76,22 +70,17 @@ impl Document {
     ///
     /// When it is anything else but a JSON object.
     pub fn parse(bytes: &[u8]) -> Result<Self, Broken> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Broken::NoText)?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        let whole: &RawValue = serde_json::from_str(text).map_err(|e| Broken::Syntax {
-            line: e.line(),
-            column: e.column(),
+        let object = RawObject::parse(bytes).map_err(|broken| match broken {
+            raw_json::Broken::Syntax { line, column } => Broken::Syntax { line, column },
+            raw_json::Broken::NoObject => Broken::NoObject,
+            raw_json::Broken::NoText => Broken::NoText,
         })?;
-        let object = serde_json::from_str(whole.get()).map_err(|_| Broken::NoObject)?;
         Ok(Self(object))
     }
 
     /// Names of the providers that have an entry, in the order of the file.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
-        self.0.0.iter().map(|(name, _)| name.as_str())
+        self.0.names()
     }
 
     /// What is stored for `provider`.
@@ -116,9 +105,7 @@ impl Document {
 
     /// Takes out what is stored for `provider`; whether there was something.
     pub fn remove(&mut self, provider: &str) -> bool {
-        let before = self.0.0.len();
-        self.0.0.retain(|(name, _)| name != provider);
-        self.0.0.len() < before
+        self.0.remove(provider)
     }
 
     /// The document as text.
@@ -155,15 +142,15 @@ impl StoredToken {
 
     /// A further field, when it is text.
     pub fn text(&self, name: &str) -> Option<String> {
-        serde_json::from_str(self.fields.get(name)?.get()).ok()
+        self.fields.text(name)
     }
 }
 
 fn stored(text: &str) -> Result<Stored, String> {
     let fields: RawObject = serde_json::from_str(text).map_err(|_| "must be an object")?;
-    match fields.string("type")?.as_str() {
+    match string(&fields, "type")?.as_str() {
         "api_key" => Ok(Stored::Key {
-            key: SecretValue::parse(&fields.string("key")?),
+            key: SecretValue::parse(&string(&fields, "key")?),
             env: match fields.get("env") {
                 None => BTreeMap::new(),
                 Some(env) => serde_json::from_str(env.get())
@@ -171,8 +158,8 @@ fn stored(text: &str) -> Result<Stored, String> {
             },
         }),
         "oauth" => Ok(Stored::SignIn(StoredToken {
-            access: Secret::new(fields.string("access")?),
-            refresh: Secret::new(fields.string("refresh")?),
+            access: Secret::new(string(&fields, "access")?),
+            refresh: Secret::new(string(&fields, "refresh")?),
             expires_ms: expiry(&fields)?,
             fields,
         })),
@@ -190,79 +177,14 @@ fn expiry(fields: &RawObject) -> Result<i64, String> {
     }
 }
 
-impl RawObject {
-    /// The last one of this name counts, as for JSON parsers in general.
-    fn get(&self, name: &str) -> Option<&RawValue> {
-        let found = self.0.iter().rev().find(|(n, _)| n == name);
-        found.map(|(_, value)| &**value)
-    }
-
-    fn put(&mut self, name: &str, value: Box<RawValue>) {
-        match self.0.iter_mut().rev().find(|(n, _)| n == name) {
-            Some((_, place)) => *place = value,
-            None => self.0.push((name.to_owned(), value)),
-        }
-    }
-
-    fn string(&self, name: &str) -> Result<String, String> {
-        let text = self.get(name).map(|raw| serde_json::from_str(raw.get()));
-        match text {
-            Some(Ok(text)) => Ok(text),
-            _ => Err(format!("`{name}` must be text")),
-        }
-    }
-
-    fn to_text(&self, indent: usize) -> String {
-        if self.0.is_empty() {
-            return "{}".to_owned();
-        }
-        let space = " ".repeat(indent + 2);
-        let line = |(name, value): &(String, Box<RawValue>)| {
-            format!("{space}{}: {}", json(name).get(), value.get())
-        };
-        let lines: Vec<String> = self.0.iter().map(line).collect();
-        format!("{{\n{}\n{}}}", lines.join(",\n"), " ".repeat(indent))
-    }
-}
-
-// The values are secrets.
-impl fmt::Debug for RawObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set()
-            .entries(self.0.iter().map(|(name, _)| name))
-            .finish()
-    }
-}
-
-impl<'de> Deserialize<'de> for RawObject {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = RawObject;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry::<String, Box<RawValue>>()? {
-                    fields.push(field);
-                }
-                Ok(RawObject(fields))
-            }
-        }
-        deserializer.deserialize_map(Fields)
-    }
+fn string(fields: &RawObject, name: &str) -> Result<String, String> {
+    fields
+        .text(name)
+        .ok_or_else(|| format!("`{name}` must be text"))
 }
 
 fn json(text: &str) -> Box<RawValue> {
     raw(&serde_json::Value::from(text).to_string())
-}
-
-/// `text` is JSON that was made here; `null` stands in should it ever not be.
-fn raw(text: &str) -> Box<RawValue> {
-    RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 #[cfg(test)]
