@@ -76,6 +76,14 @@ pub trait FileSystem: Send + Sync {
     /// Entries of a directory in no particular order.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
 
+    /// At most `limit` entries of a directory in no particular order, and whether there are more.
+    fn read_dir_up_to(&self, path: &Path, limit: usize) -> io::Result<(Vec<DirEntry>, bool)> {
+        let mut entries = self.read_dir(path)?;
+        let more = entries.len() > limit;
+        entries.truncate(limit);
+        Ok((entries, more))
+    }
+
     /// Whether the process may read and write `path`, as `access(2)` decides it; neither asks only for existence.
     fn check_access(&self, path: &Path, read: bool, write: bool) -> io::Result<()>;
 

@@ -30,6 +30,16 @@ impl FileSystem for LocalFileSystem {
             .collect()
     }
 
+    fn read_dir_up_to(&self, path: &Path, limit: usize) -> io::Result<(Vec<DirEntry>, bool)> {
+        let mut listed = fs::read_dir(path)?;
+        let entries: io::Result<Vec<DirEntry>> = listed
+            .by_ref()
+            .take(limit)
+            .map(|entry| entry.map(|entry| entry_of(&entry)))
+            .collect();
+        Ok((entries?, listed.next().is_some()))
+    }
+
     fn check_access(&self, path: &Path, read: bool, write: bool) -> io::Result<()> {
         let mut wanted = Access::EXISTS;
         wanted.set(Access::READ_OK, read);
@@ -273,6 +283,19 @@ mod tests {
         let digits = name.strip_prefix("pi-bash-").unwrap();
         let digits = digits.strip_suffix(".log").unwrap();
         assert!(digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()));
+    }
+
+    #[test]
+    fn a_long_folder_is_listed_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(folder.path().join(name), b"").unwrap();
+        }
+        for (limit, count, more) in [(2, 2, true), (3, 3, false), (4, 3, false)] {
+            let listed = LocalFileSystem.read_dir_up_to(folder.path(), limit);
+            let (entries, further) = listed.unwrap();
+            assert_eq!((entries.len(), further), (count, more), "{limit}");
+        }
     }
 
     #[test]
