@@ -57,11 +57,17 @@ fn with_settings(settings: &Settings, default: Limits) -> Limits {
     let ms = |key: &str, default: Option<Duration>| {
         settings.number(key).map(Duration::from_millis).or(default)
     };
+    // A limit for requests alone comes before the one for everything from a provider.
+    let total_setting = match settings.number(key::RETRY_PROVIDER_TIMEOUT_MS) {
+        Some(_) => key::RETRY_PROVIDER_TIMEOUT_MS,
+        None => key::TOTAL_TIMEOUT_MS,
+    };
     Limits {
         connect: ms(key::CONNECT_TIMEOUT_MS, default.connect),
         first_output: ms(key::FIRST_OUTPUT_TIMEOUT_MS, default.first_output),
         idle: ms(key::IDLE_TIMEOUT_MS, default.idle),
-        total: ms(key::TOTAL_TIMEOUT_MS, default.total),
+        total: ms(total_setting, default.total),
+        total_setting,
         ..default
     }
 }

@@ -26,6 +26,7 @@ use fluzo_runtime::compose::{Layers, compose};
 use fluzo_runtime::forms::FormMemory;
 use fluzo_runtime::journal::SessionJournal;
 use fluzo_runtime::model::{Dialects, ProviderModel};
+use fluzo_runtime::provider_attempts;
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_settings::{Settings, key};
 use fluzo_stdx::similar;
@@ -86,7 +87,7 @@ pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> 
         time: Arc::clone(&time),
         journal: Arc::new(SessionJournal::new(session, Arc::clone(&time))),
     };
-    let effects = compose(base, &Layers::default());
+    let effects = compose(base, &layers(plan.settings));
     let agent = NativeAgent::new(effects.clone(), gate, plan.hooks, options(plan.settings));
     let processes = toolbox.processes;
     let parts = SessionParts {
@@ -195,6 +196,7 @@ fn options(settings: &Settings) -> AgentOptions {
     AgentOptions {
         steering: mode(key::STEERING_MODE),
         follow_up: mode(key::FOLLOW_UP_MODE),
+        loop_guard: settings.bool(key::LOOP_GUARD),
         ..AgentOptions::default()
     }
 }
@@ -229,14 +231,32 @@ fn retry(settings: &Settings) -> RetryPolicy {
         |key: &str, default: Duration| settings.number(key).map_or(default, Duration::from_millis);
     RetryPolicy {
         enabled: settings.bool(key::RETRY_ENABLED),
-        max_retries: settings
-            .number(key::RETRY_MAX)
-            .and_then(|n| u32::try_from(n).ok())
-            .unwrap_or(default.max_retries),
+        max_retries: retries(settings, key::RETRY_MAX).unwrap_or(default.max_retries),
         base_delay: ms(key::RETRY_BASE_DELAY_MS, default.base_delay),
+        longest_delay: settings
+            .number(key::RETRY_MAX_AGENT_DELAY_MS)
+            .map(Duration::from_millis),
         max_wait: ms(key::RETRY_MAX_WAIT_MS, default.max_wait),
         ..default
     }
+}
+
+/// Attempts of one request, when any are wanted.
+fn layers(settings: &Settings) -> Layers {
+    let attempts = retries(settings, key::RETRY_PROVIDER_MAX).filter(|most| *most > 0);
+    let wait = settings.number(key::RETRY_PROVIDER_MAX_DELAY_MS);
+    // Zero accepts any wait.
+    let wait = wait.filter(|ms| *ms > 0);
+    let wait = wait.map_or(Duration::MAX, Duration::from_millis);
+    Layers {
+        attempts: attempts.map(|most| provider_attempts::policy(most, wait)),
+        ..Layers::default()
+    }
+}
+
+fn retries(settings: &Settings, key: &str) -> Option<u32> {
+    let set = settings.number(key)?;
+    Some(u32::try_from(set).unwrap_or(u32::MAX))
 }
 
 /// Dialects over one HTTP client, which is built at the first request.

@@ -376,7 +376,7 @@ async fn wait<T>(
         };
         timeout_at(deadline, work)
             .await
-            .map_err(|_| limit.error(span))
+            .map_err(|_| clock.limits.error(limit, span))
     };
     abort
         .run_until_cancelled(limited)

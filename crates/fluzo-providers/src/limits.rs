@@ -9,6 +9,8 @@ use reqwest::Url;
 
 use crate::address::{AddressClass, literal};
 
+const TOTAL_SETTING: &str = "provider.totalTimeoutMs";
+
 /// Limits of one request. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -21,6 +23,8 @@ pub struct Limits {
     pub idle: Option<Duration>,
     /// From the start of the request to the end of the response.
     pub total: Option<Duration>,
+    /// Key of the setting that changes `total`.
+    pub total_setting: &'static str,
     /// Largest event accepted, in bytes.
     pub max_event_bytes: usize,
     /// Largest response accepted, in bytes after decompression.
@@ -62,10 +66,20 @@ impl Limits {
             first_output: minutes(if local { 30 } else { 10 }),
             idle: minutes(if local { 30 } else { 5 }),
             total: None,
+            total_setting: TOTAL_SETTING,
             max_event_bytes: 16 << 20,
             max_response_bytes: 256 << 20,
             keepalive_counts: true,
         }
+    }
+
+    /// The error of a request that reached `limit` after `span`.
+    pub(crate) fn error(&self, limit: Limit, span: Duration) -> StreamError {
+        let setting = match limit {
+            Limit::Total => self.total_setting,
+            other => other.setting(),
+        };
+        limit.error_naming(span, setting)
     }
 
     /// Short limits: 10 s to connect, 90 s to the first output, 30 s between output, 180 s in all.
@@ -115,12 +129,16 @@ impl Limit {
             Self::Connect => "provider.connectTimeoutMs",
             Self::FirstOutput => "provider.firstOutputTimeoutMs",
             Self::Idle => "provider.idleTimeoutMs",
-            Self::Total => "provider.totalTimeoutMs",
+            Self::Total => TOTAL_SETTING,
         }
     }
 
     /// The error of a request that reached it after `limit`.
     pub fn error(self, limit: Duration) -> StreamError {
+        self.error_naming(limit, self.setting())
+    }
+
+    fn error_naming(self, limit: Duration, setting: &str) -> StreamError {
         let what = match self {
             Self::Connect => "no connection",
             Self::FirstOutput => "no output from the model",
@@ -128,9 +146,8 @@ impl Limit {
             Self::Total => "the response was not complete",
         };
         let text = format!(
-            "timed out: {what} within {} (setting `{}`)",
-            span(limit),
-            self.setting()
+            "timed out: {what} within {} (setting `{setting}`)",
+            span(limit)
         );
         StreamError::new(StreamErrorKind::Timeout, text)
     }
@@ -211,6 +228,17 @@ mod tests {
                 (StreamErrorKind::Timeout, text)
             );
         }
+    }
+
+    #[test]
+    fn the_limit_of_a_whole_request_names_the_setting_that_gave_it() {
+        let limits = Limits {
+            total_setting: "other.key",
+            ..Limits::open(false)
+        };
+        let text = |limit| limits.error(limit, Duration::from_secs(2)).message;
+        assert!(text(Limit::Total).ends_with("(setting `other.key`)"));
+        assert!(text(Limit::Idle).ends_with("(setting `provider.idleTimeoutMs`)"));
     }
 
     #[test]

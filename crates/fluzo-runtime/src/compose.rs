@@ -6,6 +6,8 @@ use fluzo_agent::Effects;
 
 use crate::drive::ManualDrive;
 use crate::journal::{RecordedModel, RecordedTools};
+use crate::provider_attempts::ProviderAttempts;
+use crate::retry::RetryPolicy;
 use crate::spans::traced;
 
 /// Which wrappers a profile wants.
@@ -15,12 +17,16 @@ pub struct Layers {
     pub record: bool,
     /// Parks every effect until a test releases it.
     pub drive: Option<ManualDrive>,
+    /// Further attempts of one request.
+    pub attempts: Option<RetryPolicy>,
 }
 
-/// Wraps `base`, from the inside out: manual drive, intents and outcomes, spans.
+/// Wraps `base`, from the inside out: manual drive, intents and outcomes, spans, attempts of
+/// one request.
 ///
 /// Parking stands innermost, so that an intent is a parked append of its own and an
-/// effect that is dropped has its intent stored and no outcome.
+/// effect that is dropped has its intent stored and no outcome. Attempts stand outermost, so
+/// that each is recorded and traced as a request of its own.
 pub fn compose(base: Effects, layers: &Layers) -> Effects {
     let mut effects = match &layers.drive {
         Some(drive) => drive.wrap(base),
@@ -31,5 +37,10 @@ pub fn compose(base: Effects, layers: &Layers) -> Effects {
         effects.model = Arc::new(RecordedModel::new(effects.model, Arc::clone(journal)));
         effects.tools = Arc::new(RecordedTools::new(effects.tools, Arc::clone(journal)));
     }
-    traced(effects)
+    let mut effects = traced(effects);
+    if let Some(policy) = layers.attempts {
+        let time = Arc::clone(&effects.time);
+        effects.model = Arc::new(ProviderAttempts::new(effects.model, time, policy));
+    }
+    effects
 }

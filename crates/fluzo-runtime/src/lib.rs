@@ -14,6 +14,7 @@ pub mod forms;
 pub mod journal;
 pub mod model;
 pub mod operation;
+pub mod provider_attempts;
 pub mod retry;
 pub mod spans;
 mod summary;

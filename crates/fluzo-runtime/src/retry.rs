@@ -13,6 +13,8 @@ pub struct RetryPolicy {
     pub max_retries: u32,
     /// Wait before the first of them; doubled for each further one.
     pub base_delay: Duration,
+    /// Longest of these doubled waits.
+    pub longest_delay: Option<Duration>,
     /// A server that asks for a longer wait than this is not waited for.
     pub max_wait: Duration,
     /// Whether to try again when a server limits requests or has no room, not only when it
@@ -26,6 +28,7 @@ impl Default for RetryPolicy {
             enabled: true,
             max_retries: 3,
             base_delay: Duration::from_millis(2000),
+            longest_delay: None,
             max_wait: Duration::from_mins(10),
             limited_too: true,
         }
@@ -42,6 +45,7 @@ impl RetryPolicy {
         let own = self
             .base_delay
             .saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
+        let own = self.longest_delay.map_or(own, |longest| own.min(longest));
         let asked = Duration::from_millis(error.retry_after_ms.unwrap_or(0));
         (asked <= self.max_wait).then(|| own.max(asked))
     }
@@ -74,6 +78,11 @@ mod tests {
             enabled: false,
             ..policy
         };
+        let short = RetryPolicy {
+            max_retries: 40,
+            longest_delay: Some(Duration::from_secs(5)),
+            ..policy
+        };
         let strict = RetryPolicy {
             limited_too: false,
             ..policy
@@ -96,6 +105,9 @@ mod tests {
             (strict, 1, error(Capacity, None), None),
             (strict, 1, error(RateLimit, Some(3_000)), None),
             (strict, 1, error(Transient, None), Some(2_000)),
+            (short, 2, error(Transient, None), Some(4_000)),
+            (short, 40, error(Transient, None), Some(5_000)),
+            (short, 1, error(RateLimit, Some(9_000)), Some(9_000)),
             (off, 1, error(Transient, None), None),
         ];
         for (policy, attempt, error, ms) in rows {

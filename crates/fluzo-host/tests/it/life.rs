@@ -123,6 +123,7 @@ impl Life {
         let layers = Layers {
             record: setup.record,
             drive: setup.drive.clone(),
+            ..Layers::default()
         };
         let effects = compose(base, &layers);
         let agent = NativeAgent::new(

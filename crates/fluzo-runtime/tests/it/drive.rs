@@ -26,6 +26,7 @@ fn stage(replies: impl IntoIterator<Item = fluzo_testkit::Reply>) -> Stage {
         &Layers {
             record: false,
             drive: Some(drive.clone()),
+            ..Layers::default()
         },
     );
     let agent = NativeAgent::new(

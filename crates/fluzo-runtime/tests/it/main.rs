@@ -9,5 +9,6 @@
 mod drive;
 mod keys;
 mod operations;
+mod provider_attempts;
 mod records;
 mod spans;

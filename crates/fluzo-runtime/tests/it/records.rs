@@ -27,6 +27,7 @@ fn each_effect_is_framed_by_its_records() {
         &Layers {
             record: true,
             drive: None,
+            ..Layers::default()
         },
     );
     let agent = NativeAgent::new(
@@ -64,6 +65,7 @@ fn an_intent_that_cannot_be_stored_keeps_the_effect_from_happening() {
         &Layers {
             record: true,
             drive: None,
+            ..Layers::default()
         },
     );
     let agent = NativeAgent::new(
@@ -93,6 +95,7 @@ fn an_outcome_that_cannot_be_stored_halts_the_run() {
         &Layers {
             record: true,
             drive: None,
+            ..Layers::default()
         },
     );
     let agent = NativeAgent::new(

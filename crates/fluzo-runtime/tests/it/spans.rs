@@ -69,6 +69,7 @@ fn each_effect_has_the_span_that_the_table_names() {
             &Layers {
                 record: true,
                 drive: None,
+                ..Layers::default()
             },
         );
         let agent = NativeAgent::new(
