@@ -256,7 +256,7 @@ impl Index {
     }
 
     /// Position of the entry with this id among all that were pushed.
-    pub(crate) fn position(&self, id: &str) -> Option<usize> {
+    pub fn position(&self, id: &str) -> Option<usize> {
         self.by_id.get(id).copied()
     }
 
