@@ -16,6 +16,9 @@ fn frame() -> usize {
     Built::new().page().len() + 1_500
 }
 
+/// A name, and what fills a session.
+type Shape<'a> = (&'a str, &'a dyn Fn(&mut Built));
+
 fn check(shape: &str, built: &Built) {
     let page = built.page();
     let (bytes, most) = (built.bytes(), built.bytes() * 3 + frame());
@@ -30,7 +33,7 @@ fn frames_are_small() {
 
 #[test]
 fn at_most_three_times_the_session() {
-    let shapes: [(&str, &dyn Fn(&mut Built)); 9] = [
+    let shapes: [Shape<'_>; 9] = [
         ("tiny messages", &|built| {
             for _ in 0..300 {
                 built.user("y");
