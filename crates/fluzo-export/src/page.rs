@@ -152,8 +152,11 @@ impl Page<'_> {
             fact(out, "Forked from", parent);
         }
         let on_path = Stats::on_path(self.store, leaf)?;
-        let all = Stats::of_all(self.store)?;
-        statistics(out, &on_path, &all);
+        let has_branches = self.has_branches();
+        let all = has_branches
+            .then(|| Stats::of_all(self.store))
+            .transpose()?;
+        statistics(out, &on_path, all.as_ref());
         out.push_str("</dl>\n");
         if let Some(prompt) = extras.system_prompt {
             out.push_str("<details class=t><summary>System prompt</summary>");
@@ -279,13 +282,14 @@ impl Page<'_> {
         Ok(out)
     }
 
+    fn has_branches(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.any(|step| matches!(step, Step::Open { .. }))
+    }
+
     fn tree(&mut self, out: &mut dyn io::Write) -> Result<(), ExportError> {
         out.write_all(b"<h2>Conversation</h2>\n")?;
-        if self
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Open { .. }))
-        {
+        if self.has_branches() {
             out.write_all(b"<p class=e>This is the current path. A branch off it is folded where it leaves.</p>\n")?;
         }
         out.write_all(b"<ol class=p>\n")?;
@@ -421,7 +425,7 @@ fn missing(place: &Place) -> String {
     )
 }
 
-fn statistics(out: &mut String, on_path: &Stats, all: &Stats) {
+fn statistics(out: &mut String, on_path: &Stats, all: Option<&Stats>) {
     let messages = |stats: &Stats| {
         format!(
             "{} of the user, {}, {}",
@@ -435,7 +439,7 @@ fn statistics(out: &mut String, on_path: &Stats, all: &Stats) {
     if on_path.cost > 0.0 {
         fact(out, "Cost", &format!("{:.4}", on_path.cost));
     }
-    if all.total_messages > on_path.total_messages {
+    if let Some(all) = all {
         let cost = if all.cost > 0.0 {
             format!(", cost {:.4}", all.cost)
         } else {
