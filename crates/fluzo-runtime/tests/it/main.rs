@@ -11,4 +11,5 @@ mod keys;
 mod operations;
 mod provider_attempts;
 mod records;
+mod retry;
 mod spans;

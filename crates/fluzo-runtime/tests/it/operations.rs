@@ -40,8 +40,9 @@ impl Credentials for NoKey {
     }
 }
 
+/// Writes events down.
 #[derive(Default)]
-struct Log(Mutex<Vec<OperationEvent>>);
+pub struct Log(pub Mutex<Vec<OperationEvent>>);
 
 impl OperationListener for Log {
     fn on_operation<'a>(&'a self, event: OperationEvent) -> BoxFuture<'a, ()> {
@@ -50,8 +51,20 @@ impl OperationListener for Log {
     }
 }
 
+/// The operation of `agent` under `policy`.
+pub fn operation(
+    agent: Arc<dyn Agent>,
+    time: Arc<dyn TimeEffect>,
+    policy: RetryPolicy,
+    forms: &Arc<FormMemory>,
+    listener: Arc<dyn OperationListener>,
+) -> RunOperation {
+    let attempts = Arc::new(Attempts::new(policy, Arc::clone(forms)));
+    RunOperation::new(agent, time, attempts, listener)
+}
+
 /// A wait that never ends by itself.
-struct Stopped;
+pub struct Stopped;
 
 impl TimeEffect for Stopped {
     fn now_ms(&self) -> i64 {
@@ -99,8 +112,8 @@ impl Scene {
             options,
         ));
         let log = Arc::new(Log::default());
-        let attempts = Arc::new(Attempts::new(RetryPolicy::default(), Arc::clone(forms)));
-        let operation = RunOperation::new(agent, time, attempts, Arc::clone(&log) as _);
+        let policy = RetryPolicy::default();
+        let operation = operation(agent, time, policy, forms, Arc::clone(&log) as _);
         Self {
             provider,
             world,

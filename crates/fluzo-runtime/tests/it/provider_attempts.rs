@@ -7,27 +7,15 @@ use fluzo_agent::{
     Agent, AgentOptions, Effects, Halt, Intent, NativeAgent, NoHooks, Outcome, Record, RunEnd,
     RunOutcome, TimeEffect,
 };
-use fluzo_llm::{BoxFuture, Finish, FormSwitch, StreamError, StreamErrorKind, StreamEvent, Usage};
-use fluzo_runtime::attempts::Attempts;
+use fluzo_llm::{Finish, FormSwitch, StreamError, StreamErrorKind, StreamEvent, Usage};
 use fluzo_runtime::compose::{Layers, compose};
-use fluzo_runtime::operation::{OperationEvent, OperationListener, RunOperation};
+use fluzo_runtime::operation::OperationEvent;
 use fluzo_runtime::provider_attempts::policy;
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_testkit::reply::{failing, text};
 use fluzo_testkit::{Reply, World, poll_once, poll_to_end, spec, tools};
 
-/// A wait that never ends by itself.
-struct Stopped;
-
-impl TimeEffect for Stopped {
-    fn now_ms(&self) -> i64 {
-        0
-    }
-
-    fn sleep<'a>(&'a self, _duration: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::pending())
-    }
-}
+use crate::operations::{Log, Stopped, operation};
 
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -235,16 +223,6 @@ fn a_later_attempt_that_cannot_be_recorded_halts_the_run() {
     assert_eq!(world.model.requests().len(), 1);
 }
 
-#[derive(Default)]
-struct Log(Mutex<Vec<OperationEvent>>);
-
-impl OperationListener for Log {
-    fn on_operation<'a>(&'a self, event: OperationEvent) -> BoxFuture<'a, ()> {
-        self.0.lock().unwrap().push(event);
-        Box::pin(std::future::ready(()))
-    }
-}
-
 #[test]
 fn attempts_of_a_request_and_of_a_session_are_counted_apart() {
     // Two for each of the operation's two.
@@ -254,10 +232,9 @@ fn attempts_of_a_request_and_of_a_session_are_counted_apart() {
         max_retries: 1,
         ..RetryPolicy::default()
     };
-    let attempts = Arc::new(Attempts::new(session, Arc::default()));
     let log = Arc::new(Log::default());
     let time = Arc::clone(&world.time) as _;
-    let operation = RunOperation::new(agent, time, attempts, Arc::clone(&log) as _);
+    let operation = operation(agent, time, session, &Arc::default(), Arc::clone(&log) as _);
     let outcome = poll_to_end(operation.run(spec("go", tools([])))).unwrap();
     assert_eq!(outcome.end, RunEnd::Completed);
     assert_eq!(world.model.requests().len(), 4);
