@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use fluzo_llm::{AgentEvent, BoxFuture, Message, Model, StateCell, StreamError, ThinkingLevel};
 
-use crate::{Halt, Looping, QueueSnapshot, ToolSet};
+use crate::{Halt, Looping, QueueMode, QueueSnapshot, ToolSet};
 
 /// Something that works on a prompt: the native loop, a mock, an external agent.
 pub trait Agent: Send + Sync {
@@ -38,6 +38,9 @@ pub trait Agent: Send + Sync {
 
     /// Empties the queues and returns what was in them.
     fn clear_queues(&self) -> QueueSnapshot;
+
+    /// How much one poll of each queue takes from here on.
+    fn set_queue_modes(&self, steering: QueueMode, follow_up: QueueMode);
 
     /// The state, readable at any moment.
     fn state(&self) -> &StateCell;

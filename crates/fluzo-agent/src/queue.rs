@@ -26,11 +26,17 @@ pub struct QueueSnapshot {
     pub follow_up: Vec<Arc<Message>>,
 }
 
+impl QueueSnapshot {
+    /// What waits, as it was put in.
+    pub fn inputs(self) -> impl Iterator<Item = Input> {
+        let steering = self.steering.into_iter().map(Input::Steer);
+        steering.chain(self.follow_up.into_iter().map(Input::FollowUp))
+    }
+}
+
 /// The steering and the follow-up queue.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    steering_mode: QueueMode,
-    follow_up_mode: QueueMode,
     waiting: Mutex<Waiting>,
 }
 
@@ -54,15 +60,21 @@ pub(crate) struct Taken {
 struct Waiting {
     steering: VecDeque<Arc<Message>>,
     follow_up: VecDeque<Arc<Message>>,
+    modes: (QueueMode, QueueMode),
 }
 
 impl Queues {
     pub(crate) fn new(steering_mode: QueueMode, follow_up_mode: QueueMode) -> Self {
-        Self {
-            steering_mode,
-            follow_up_mode,
+        let queues = Self {
             waiting: Mutex::default(),
-        }
+        };
+        queues.set_modes(steering_mode, follow_up_mode);
+        queues
+    }
+
+    /// How much one poll of each queue takes from here on.
+    pub(crate) fn set_modes(&self, steering: QueueMode, follow_up: QueueMode) {
+        self.with(|waiting| waiting.modes = (steering, follow_up));
     }
 
     pub(crate) fn push(&self, input: Input) {
@@ -75,8 +87,8 @@ impl Queues {
     /// Takes what one poll of `lane` gives.
     pub(crate) fn poll(self: &Arc<Self>, lane: Lane) -> Taken {
         let messages = self.with(|waiting| match lane {
-            Lane::Steering => take(&mut waiting.steering, self.steering_mode),
-            Lane::FollowUp => take(&mut waiting.follow_up, self.follow_up_mode),
+            Lane::Steering => take(&mut waiting.steering, waiting.modes.0),
+            Lane::FollowUp => take(&mut waiting.follow_up, waiting.modes.1),
         });
         Taken {
             from: Some((Arc::clone(self), lane)),

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fluzo_host::{ModelRegistry, Resolved, Usable};
+use fluzo_host::{ModelRegistry, Resolved, Scoped, Usable};
 use fluzo_llm::Model;
 use fluzo_settings::{Settings, key};
 
@@ -18,10 +18,13 @@ const STAND_IN: &str = "openai";
 
 /// What the choice is made from.
 pub(crate) struct Choice<'a> {
-    pub(crate) typed: &'a Typed,
+    /// Flags, for the first session of the process.
+    pub(crate) typed: Option<&'a Typed>,
     pub(crate) settings: &'a Settings,
     pub(crate) models: &'a ModelRegistry,
     pub(crate) usable: Usable<'a>,
+    /// Models to cycle through; a new session begins with one of them.
+    pub(crate) scope: &'a [Scoped],
     /// Provider and id of the session's model.
     pub(crate) stored: Option<(&'a str, &'a str)>,
     /// Whether a model that cannot be used will do.
@@ -36,20 +39,49 @@ impl Choice<'_> {
     ///
     /// The text for the user when there is none.
     pub(crate) fn model(&self) -> Result<Resolved, String> {
-        let provider = self.typed.value(Id::Provider);
-        if let Some(pattern) = self.typed.value(Id::Model) {
-            return self.models.resolve(provider, pattern, self.usable);
-        }
-        if let Some(provider) = provider {
-            return self.models.default_of(provider).map(plain);
-        }
-        if self.typed.has(Id::ApiKey) {
-            return Err("--api-key requires a model to be specified via --model, --provider/--model, or --models".to_owned());
+        if let Some(resolved) = self
+            .typed
+            .map(|typed| self.flagged(typed))
+            .transpose()?
+            .flatten()
+        {
+            return Ok(resolved);
         }
         match self.stored {
             Some((provider, id)) => self.restored(provider, id),
-            None => self.configured(),
+            None => self.scoped().map_or_else(|| self.configured(), Ok),
         }
+    }
+
+    fn flagged(&self, typed: &Typed) -> Result<Option<Resolved>, String> {
+        let provider = typed.value(Id::Provider);
+        if let Some(pattern) = typed.value(Id::Model) {
+            let resolved = self.models.resolve(provider, pattern, self.usable);
+            return resolved.map(Some);
+        }
+        if let Some(provider) = provider {
+            return self.models.default_of(provider).map(plain).map(Some);
+        }
+        if typed.has(Id::ApiKey) && self.scope.is_empty() {
+            return Err("--api-key requires a model to be specified via --model, --provider/--model, or --models".to_owned());
+        }
+        Ok(None)
+    }
+
+    /// The model of the settings if it is in the scope, else the first one there.
+    fn scoped(&self) -> Option<Resolved> {
+        let saved = (
+            self.settings.text(key::DEFAULT_PROVIDER),
+            self.settings.text(key::DEFAULT_MODEL),
+        );
+        let is_saved =
+            |scoped: &&Scoped| saved == (Some(&*scoped.model.provider), Some(&*scoped.model.id));
+        let found = self.scope.iter().find(is_saved).or(self.scope.first())?;
+        Some(Resolved {
+            model: Arc::clone(&found.model),
+            thinking: found.thinking,
+            warning: None,
+        })
     }
 
     /// The session's model, or what takes its place.

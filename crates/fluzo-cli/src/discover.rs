@@ -20,7 +20,7 @@ use crate::access::Access;
 use crate::agent_folder::AgentFolder;
 use crate::arguments::Typed;
 use crate::surroundings::Surroundings;
-use crate::{network, output, pi};
+use crate::{network, open_profile, output, pi};
 
 const FAILURE: i32 = 1;
 
@@ -127,7 +127,7 @@ async fn server(access: &Access, models: &ModelRegistry, asked: &str) -> Result<
         (None, Some(host)) => model_of(host),
         (None, None) => return Err(unknown(models, asked)),
     };
-    let keys = pi::keys(access, &Typed::default(), models, None);
+    let keys = open_profile::keys(access, models, &Typed::default(), None);
     let optional = host.is_some_and(|host| !host.needs_key);
     let auth = match keys.resolve(&model).await {
         Err(CredentialError::Missing { .. }) if optional => RequestAuth::default(),

@@ -69,7 +69,7 @@ fn pi(surroundings: &Surroundings, arguments: &[String]) -> i32 {
         eprintln!("error: {text}");
         return USAGE;
     }
-    pi::run(surroundings, arguments)
+    pi::run(surroundings.clone(), arguments)
 }
 
 fn refuse(command: &str) -> i32 {

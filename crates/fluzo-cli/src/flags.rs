@@ -40,6 +40,7 @@ pub(crate) enum Id {
     ListModels,
     Mode,
     Model,
+    Models,
     NoSession,
     NoTools,
     Print,
@@ -119,6 +120,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         Takes::Value("PATTERN"),
         MODEL,
         "Model: id, provider/id, part of a name, with :LEVEL",
+    ),
+    flag(
+        Id::Models,
+        "models",
+        None,
+        Takes::Value("PATTERNS"),
+        MODEL,
+        "Models to cycle through, separated by commas: as --model takes them, or globs",
     ),
     flag(
         Id::Thinking,

@@ -28,9 +28,12 @@ mod kept_file;
 mod list_models;
 mod man;
 mod network;
+mod open_profile;
 mod output;
 mod pi;
 mod reference;
+mod resource_sources;
+mod session_services;
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "what stores settings in a session is built on it")

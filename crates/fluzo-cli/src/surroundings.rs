@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Arguments, environment, folders and streams of the process.
+#[derive(Clone)]
 pub(crate) struct Surroundings {
     /// Name the program was called by, without folders.
     pub(crate) program: String,

@@ -25,7 +25,6 @@ const OPTIONS: &[Missing] = &[
     ("fork", None, SESSIONS),
     ("session-id", None, SESSIONS),
     ("name", Some("n"), None),
-    ("models", None, Some("`--model PATTERN` chooses one model")),
     ("no-builtin-tools", Some("nbt"), NO_TOOLS),
     ("extension", Some("e"), None),
     ("skill", None, None),

@@ -1,11 +1,11 @@
 //! The composition root of the open profile: puts agent, tools, provider and session
 //! together. What a profile is, is decided here and nowhere below.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fluzo_agent::{
@@ -15,13 +15,19 @@ use fluzo_agent::{
 use fluzo_credentials::KeyRing;
 use fluzo_exec::{
     Environment, LocalFileSystem, LocalProcesses, LocalProcessesConfig, LocalSearch,
-    LocalSearchConfig, PathLocks, ProcessRunner,
+    LocalSearchConfig, PathLocks,
 };
-use fluzo_host::{AgentSession, OpenedSession, SessionParts};
+use fluzo_host::{
+    AgentSession, CompactionParts, Live, ModelRegistry, NoSessionHooks, OpenedSession, PromptMaker,
+    Scoped, SessionParts, Sinks,
+};
 use fluzo_llm::{CacheRetention, Credentials, Model, Provider, ThinkingLevel};
 use fluzo_policy::AllowAll;
+use fluzo_protocol::DrainMode;
 use fluzo_providers::{HttpClient, LimitPolicy, UnknownDialect};
+use fluzo_resources::Resources;
 use fluzo_runtime::clock::TokioTime;
+use fluzo_runtime::compact::{CompactionSettings, Compactor};
 use fluzo_runtime::compose::{Layers, compose};
 use fluzo_runtime::forms::FormMemory;
 use fluzo_runtime::journal::SessionJournal;
@@ -34,6 +40,7 @@ use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
 use crate::network;
 use crate::reference;
+use crate::session_services::{Unavailable, UserSettings};
 use crate::surroundings::{Surroundings, now_ms};
 
 /// What a session of the open profile is made from.
@@ -46,8 +53,17 @@ pub(crate) struct Plan<'a> {
     /// The client of all requests.
     pub(crate) http: Arc<HttpClient>,
     pub(crate) keys: KeyRing,
+    pub(crate) models: Arc<ModelRegistry>,
+    /// Providers that requests can be authorised for.
+    pub(crate) usable: BTreeSet<String>,
+    /// Models to cycle through, with the patterns they come from.
+    pub(crate) scope: (Vec<String>, Vec<Scoped>),
     pub(crate) model: Arc<Model>,
+    /// Told of the model in use.
+    pub(crate) on_model: Arc<dyn Fn(&Model) + Send + Sync>,
     pub(crate) thinking: ThinkingLevel,
+    /// Names of all tools that may be offered.
+    pub(crate) all_tools: &'a [String],
     /// Names of the tools on offer, in order.
     pub(crate) tools: &'a [String],
     /// Variables that commands get besides the inherited ones.
@@ -56,22 +72,26 @@ pub(crate) struct Plan<'a> {
     pub(crate) forms: Arc<FormMemory>,
     /// Hooks of the runs.
     pub(crate) hooks: Arc<dyn Hooks>,
+    /// Skills, templates and the rest.
+    pub(crate) resources: Arc<Resources>,
+    /// Where events go.
+    pub(crate) sinks: Sinks,
 }
 
-/// The tools of a session and the processes they leave behind.
-pub(crate) struct Toolbox {
-    pub(crate) tools: ToolSet,
-    pub(crate) processes: Arc<dyn ProcessRunner>,
-}
-
-/// Puts a session together.
-pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> AgentSession {
+/// Puts a session together; `system_prompt` makes its prompt.
+///
+/// # Errors
+///
+/// The text for the user when no shell can be found, or the model for summaries is not known.
+pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<AgentSession, String> {
+    let env = tool_env(&plan)?;
+    let summary_model = summary_model(&plan)?;
     let time: Arc<dyn TimeEffect> = Arc::new(TokioTime::new(now_ms));
     let session = Arc::clone(&plan.opened.session);
     let credentials: Arc<dyn Credentials> = Arc::new(plan.keys);
     let gate = Gate::new(Arc::new(AllowAll));
     let dialects = Arc::new(HttpDialects {
-        http: plan.http,
+        http: Arc::clone(&plan.http),
         limits: network::limits(plan.settings),
     });
     let base = Effects {
@@ -88,56 +108,106 @@ pub(crate) fn session(plan: Plan<'_>, toolbox: Toolbox, system_prompt: &str) -> 
         journal: Arc::new(SessionJournal::new(session, Arc::clone(&time))),
     };
     let effects = compose(base, &layers(plan.settings));
-    let agent = NativeAgent::new(effects.clone(), gate, plan.hooks, options(plan.settings));
-    let processes = toolbox.processes;
+    let live = Arc::new(Live::default());
+    let hooks = live.hooks(Arc::clone(&plan.hooks));
+    let agent = NativeAgent::new(effects.clone(), gate, hooks, options(plan.settings));
+    let (model, clock) = (Arc::clone(&effects.model), Arc::clone(&effects.time));
+    let compactor = Compactor::new(model, clock).with_forms(Arc::clone(&plan.forms));
+    let tools = plan
+        .all_tools
+        .iter()
+        .filter_map(|name| fluzo_tools::registry::builtin(name, &env));
+    let (processes, on_model) = (Arc::clone(&env.processes), plan.on_model);
     let parts = SessionParts {
         agent: Arc::new(agent),
+        live,
         opened: plan.opened,
         time: effects.time,
         credentials,
+        models: plan.models,
+        usable: Arc::new(move |provider| plan.usable.contains(provider)),
         model: plan.model,
         thinking: plan.thinking,
-        tools: toolbox.tools,
-        system_prompt: system_prompt.into(),
+        scope: plan.scope,
+        tools: ToolSet::new(tools.collect::<Vec<Arc<dyn Tool>>>()),
+        active_tools: plan.tools.to_vec(),
+        on_model: Arc::new(move |model| {
+            let takes = model.takes_images();
+            env.model_takes_images.store(takes, Ordering::SeqCst);
+            on_model(model);
+        }),
+        system_prompt,
+        resources: plan.resources,
+        skill_commands: plan.settings.bool(key::ENABLE_SKILL_COMMANDS),
         retry: retry(plan.settings),
         forms: plan.forms,
+        compaction: compaction(plan.settings, compactor, summary_model),
         queue_modes: (
-            mode_name(plan.settings, key::STEERING_MODE),
-            mode_name(plan.settings, key::FOLLOW_UP_MODE),
+            drain_mode(plan.settings, key::STEERING_MODE),
+            drain_mode(plan.settings, key::FOLLOW_UP_MODE),
         ),
+        settings: Arc::new(UserSettings::new(plan.agent_folder)),
+        shell: Arc::new(Unavailable),
+        exporter: Arc::new(Unavailable),
+        preview: Arc::new(Unavailable),
+        hooks: Arc::new(NoSessionHooks),
         background: Arc::new(move || processes.background()),
+        sinks: plan.sinks,
     };
-    AgentSession::new(parts)
+    Ok(AgentSession::new(parts))
 }
 
-/// The tools that `plan` names.
-///
-/// # Errors
-///
-/// The text for the user when no shell can be found.
-pub(crate) fn toolbox(plan: &Plan<'_>) -> Result<Toolbox, String> {
-    let processes: Arc<dyn ProcessRunner> =
-        Arc::new(LocalProcesses::new(LocalProcessesConfig::default()));
-    let env = Arc::new(ToolEnv {
+/// The model that the settings name for summaries.
+fn summary_model(plan: &Plan<'_>) -> Result<Option<Arc<Model>>, String> {
+    let Some(pattern) = plan.settings.text(key::COMPACTION_SUMMARY_MODEL) else {
+        return Ok(None);
+    };
+    let usable = |provider: &str| plan.usable.contains(provider);
+    match plan.models.resolve(None, pattern, &usable) {
+        Ok(found) => Ok(Some(found.model)),
+        Err(error) => Err(format!(
+            "setting `{}`: {error}",
+            key::COMPACTION_SUMMARY_MODEL
+        )),
+    }
+}
+
+fn compaction(
+    settings: &Settings,
+    compactor: Compactor,
+    summary_model: Option<Arc<Model>>,
+) -> CompactionParts {
+    let number = |key: &str, default: u64| settings.number(key).unwrap_or(default);
+    let default = CompactionSettings::default();
+    CompactionParts {
+        settings: CompactionSettings {
+            enabled: settings.bool(key::COMPACTION_ENABLED),
+            reserve_tokens: number(key::COMPACTION_RESERVE_TOKENS, default.reserve_tokens),
+            keep_recent_tokens: number(
+                key::COMPACTION_KEEP_RECENT_TOKENS,
+                default.keep_recent_tokens,
+            ),
+        },
+        compactor,
+        summary_model,
+        branch_reserve_tokens: number(key::BRANCH_SUMMARY_RESERVE_TOKENS, default.reserve_tokens),
+    }
+}
+
+/// What the tools of a session share.
+fn tool_env(plan: &Plan<'_>) -> Result<Arc<ToolEnv>, String> {
+    Ok(Arc::new(ToolEnv {
         cwd: plan.workspace.to_owned(),
         home: plan.surroundings.home.clone(),
         fs: Arc::new(LocalFileSystem),
         search: Arc::new(LocalSearch::new(LocalSearchConfig::default())),
-        processes: Arc::clone(&processes),
+        processes: Arc::new(LocalProcesses::new(LocalProcessesConfig::default())),
         locks: PathLocks::new(),
         limits: ToolLimits::OPEN,
         bash: bash(plan)?,
         model_takes_images: AtomicBool::new(plan.model.takes_images()),
         resize_images: plan.settings.bool(key::IMAGES_AUTO_RESIZE),
-    });
-    let tools = plan
-        .tools
-        .iter()
-        .filter_map(|name| fluzo_tools::registry::builtin(name, &env));
-    Ok(Toolbox {
-        tools: ToolSet::new(tools.collect::<Vec<Arc<dyn Tool>>>()),
-        processes,
-    })
+    }))
 }
 
 fn bash(plan: &Plan<'_>) -> Result<BashEnvironment, String> {
@@ -186,12 +256,9 @@ fn shell(surroundings: &Surroundings, chosen: Option<&str>) -> Result<PathBuf, S
 }
 
 fn options(settings: &Settings) -> AgentOptions {
-    let mode = |name: &str| {
-        if mode_name(settings, name) == "all" {
-            QueueMode::All
-        } else {
-            QueueMode::OneAtATime
-        }
+    let mode = |name: &str| match drain_mode(settings, name) {
+        DrainMode::All => QueueMode::All,
+        DrainMode::OneAtATime => QueueMode::OneAtATime,
     };
     AgentOptions {
         steering: mode(key::STEERING_MODE),
@@ -221,8 +288,8 @@ fn thinking_budgets(settings: &Settings) -> BTreeMap<ThinkingLevel, u64> {
     keys.into_iter().filter_map(set).collect()
 }
 
-fn mode_name(settings: &Settings, name: &str) -> String {
-    settings.text(name).unwrap_or_default().to_owned()
+fn drain_mode(settings: &Settings, name: &str) -> DrainMode {
+    DrainMode::parse(settings.text(name).unwrap_or_default())
 }
 
 fn retry(settings: &Settings) -> RetryPolicy {

@@ -8,9 +8,26 @@ use fluzo_protocol::{Event, EventSink};
 use fluzo_runtime::attempts::Attempts;
 use fluzo_runtime::operation::{OperationEvent, OperationListener};
 
+/// Where events go. Clones are one list: what follows a session shows its events to the
+/// same sinks.
+#[derive(Clone, Default)]
+pub struct Sinks(Arc<RwLock<Arc<Vec<Arc<dyn EventSink>>>>>);
+
+impl Sinks {
+    /// Adds a sink behind those that are there.
+    pub(crate) fn add(&self, sink: Arc<dyn EventSink>) {
+        let mut sinks = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut sinks).push(sink);
+    }
+
+    fn list(&self) -> Arc<Vec<Arc<dyn EventSink>>> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Shows events to all sinks, one after the other.
 pub(crate) struct Broadcast {
-    sinks: RwLock<Arc<Vec<Arc<dyn EventSink>>>>,
+    sinks: Sinks,
     attempts: Arc<Attempts>,
     context: Arc<Mutex<Vec<Arc<Message>>>>,
     agent: OnceLock<Weak<dyn Agent>>,
@@ -18,9 +35,13 @@ pub(crate) struct Broadcast {
 }
 
 impl Broadcast {
-    pub(crate) fn new(attempts: Arc<Attempts>, context: Arc<Mutex<Vec<Arc<Message>>>>) -> Self {
+    pub(crate) fn new(
+        sinks: Sinks,
+        attempts: Arc<Attempts>,
+        context: Arc<Mutex<Vec<Arc<Message>>>>,
+    ) -> Self {
         Self {
-            sinks: RwLock::default(),
+            sinks,
             attempts,
             context,
             agent: OnceLock::new(),
@@ -35,15 +56,22 @@ impl Broadcast {
     }
 
     pub(crate) fn subscribe(&self, sink: Arc<dyn EventSink>) {
-        let mut sinks = self.sinks.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::make_mut(&mut sinks).push(sink);
+        self.sinks.add(sink);
     }
 
     pub(crate) async fn show(&self, event: Event) {
-        let sinks = Arc::clone(&self.sinks.read().unwrap_or_else(PoisonError::into_inner));
-        for sink in sinks.iter() {
+        for sink in self.sinks.list().iter() {
             sink.on_event(&event).await;
         }
+    }
+
+    /// Whether a message waits in a queue.
+    pub(crate) fn anything_queued(&self) -> bool {
+        let agent = self.agent.get().and_then(Weak::upgrade);
+        agent.is_some_and(|agent| {
+            let queued = agent.queued();
+            !queued.steering.is_empty() || !queued.follow_up.is_empty()
+        })
     }
 
     /// Shows the queues if they are not as they were shown last.

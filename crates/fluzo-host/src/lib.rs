@@ -2,20 +2,40 @@
 //! chooses models and keys, and serves `fluzo-protocol`.
 
 mod broadcast;
+mod choice;
 mod claim;
+mod commands;
+mod compacting;
+mod core;
+pub mod hooks;
+mod input;
 mod interrupted;
 mod jsonc;
+mod keys;
+mod live;
 mod models;
 mod models_file;
 mod models_schema;
+mod navigate;
 mod notices;
 mod opened;
 mod pattern;
 mod prompt;
+mod scope;
+mod services;
 mod session;
+mod switching;
+mod user_shell;
 
+pub use broadcast::Sinks;
+pub use choice::{PromptMaker, Scoped};
+pub use compacting::CompactionParts;
+pub use hooks::{NoSessionHooks, SessionHooks};
+pub use live::Live;
 pub use models::{ModelRegistry, Resolved, Usable};
 pub use models_file::Problem;
 pub use opened::OpenedSession;
-pub use prompt::{SystemPrompt, system_prompt};
-pub use session::{AgentSession, SessionParts};
+pub use prompt::{DocHint, SystemPrompt, system_prompt};
+pub use services::{Export, Exporter, SettingsStore, Shared, UserShell};
+pub use session::{AgentSession, RequestPreview, SessionParts};
+pub use switching::{SessionFactory, SessionHost};

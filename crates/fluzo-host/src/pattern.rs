@@ -65,6 +65,17 @@ fn among(models: &[Arc<Model>], pattern: &str, usable: Usable<'_>) -> Option<Res
     leveled(pattern, |text| best(models, text, usable))
 }
 
+/// The model that `pattern` means among those that can be used.
+pub(crate) fn usable_only(
+    registry: &ModelRegistry,
+    pattern: &str,
+    usable: Usable<'_>,
+) -> Option<Resolved> {
+    let can = |model: &&Arc<Model>| usable(&model.provider);
+    let models: Vec<Arc<Model>> = registry.models().iter().filter(can).cloned().collect();
+    among(&models, pattern, usable)
+}
+
 /// What `find` makes of `pattern`; else of what stands before its last `:` when a thinking
 /// level stands behind it.
 fn leveled<'a>(pattern: &str, find: impl Fn(&str) -> Option<&'a Arc<Model>>) -> Option<Resolved> {

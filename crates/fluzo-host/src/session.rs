@@ -1,71 +1,130 @@
-//! One session with its agent, as front ends reach it.
+//! One session with its agent: prompts, runs, and what ends them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use fluzo_agent::{Agent, Input, RunContext, RunEnd, RunSpec, TimeEffect, ToolSet};
-use fluzo_llm::{
-    BoxFuture, Content, CredentialError, Credentials, ImageContent, Message, Model, ThinkingLevel,
-};
+use fluzo_agent::{Agent, QueueMode, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect, ToolSet};
+use fluzo_llm::{BoxFuture, Credentials, Message, Model, ModelRequest, ThinkingLevel};
 use fluzo_protocol::{
-    Command, Endpoint, EventSink, Prompt, QueueBehavior, RunReport, Snapshot, Submitted,
+    Command, DrainMode, Endpoint, EventSink, Executed, Prompt, QueueBehavior, RunReport, Snapshot,
+    Submitted,
 };
+use fluzo_resources::Resources;
 use fluzo_runtime::attempts::Attempts;
 use fluzo_runtime::forms::FormMemory;
 use fluzo_runtime::operation::RunOperation;
 use fluzo_runtime::retry::RetryPolicy;
-use fluzo_session::{Session, StoreError};
-use serde_json::{Value, json};
+use fluzo_session::Session;
+use serde_json::Value;
 
-use crate::broadcast::Broadcast;
+use crate::broadcast::{Broadcast, Sinks};
+use crate::choice::{Choice, PromptMaker, Scoped};
 use crate::claim::{Claim, Claims};
-use crate::{OpenedSession, interrupted, notices};
+use crate::compacting::{Compacting, CompactionParts};
+use crate::core::Core;
+use crate::input::Expanded;
+use crate::live::Live;
+use crate::navigate::Navigation;
+use crate::services::{Exporter, SettingsStore, UserShell};
+use crate::user_shell::UserCommands;
+use crate::{ModelRegistry, OpenedSession, SessionHooks, input, keys, notices};
 
 /// Why a prompt is refused during a run.
-const BUSY: &str = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
-/// Why a message is refused that says nothing.
-const EMPTY: &str = "the message is empty";
+pub(crate) const BUSY: &str = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
 
 /// What a session is made of.
 pub struct SessionParts {
     /// The agent. Its listeners see nothing before the session is made.
     pub agent: Arc<dyn Agent>,
+    /// What the agent's hooks are told about changes; see [`Live::hooks`].
+    pub live: Arc<Live>,
     /// The session.
     pub opened: OpenedSession,
     /// Time.
     pub time: Arc<dyn TimeEffect>,
     /// Keys; asked before a prompt is accepted.
     pub credentials: Arc<dyn Credentials>,
+    /// The models there are.
+    pub models: Arc<ModelRegistry>,
+    /// Whether requests to a provider can be authorised.
+    pub usable: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// The model in use.
     pub model: Arc<Model>,
+    /// Told of the model in use, at first and whenever it is another one.
+    pub on_model: Arc<dyn Fn(&Model) + Send + Sync>,
     /// How much it thinks.
     pub thinking: ThinkingLevel,
-    /// The tools.
+    /// Models to cycle through, with the patterns they come from; none for all.
+    pub scope: (Vec<String>, Vec<Scoped>),
+    /// All tools.
     pub tools: ToolSet,
-    /// The system prompt.
-    pub system_prompt: Arc<str>,
+    /// Names of those on offer, in order.
+    pub active_tools: Vec<String>,
+    /// Makes the system prompt.
+    pub system_prompt: PromptMaker,
+    /// Skills, templates and the rest.
+    pub resources: Arc<Resources>,
+    /// Whether `/skill:NAME` is expanded.
+    pub skill_commands: bool,
     /// When failed responses are tried again.
     pub retry: RetryPolicy,
     /// Forms that servers are known to demand: the value that requests are made with.
     pub forms: Arc<FormMemory>,
-    /// Names of the queue modes, for the snapshot.
-    pub queue_modes: (String, String),
+    /// How the session is compacted.
+    pub compaction: CompactionParts,
+    /// How the queues drain, steering first.
+    pub queue_modes: (DrainMode, DrainMode),
+    /// Keeps settings that the user changes.
+    pub settings: Arc<dyn SettingsStore>,
+    /// Runs the user's commands.
+    pub shell: Arc<dyn UserShell>,
+    /// Writes the session for others.
+    pub exporter: Arc<dyn Exporter>,
+    /// Shows what would be sent.
+    pub preview: Arc<dyn RequestPreview>,
+    /// Hooks.
+    pub hooks: Arc<dyn SessionHooks>,
     /// Processes that finished commands left running.
     pub background: Arc<dyn Fn() -> Vec<u32> + Send + Sync>,
+    /// Where events go.
+    pub sinks: Sinks,
 }
 
-/// A session that serves commands and shows events.
-pub struct AgentSession(Arc<Inner>);
+/// Shows the body of a request without sending it.
+pub trait RequestPreview: Send + Sync {
+    /// The body as it would be sent, without any secret.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user when the model's dialect is not spoken.
+    fn body(&self, request: ModelRequest) -> Result<Value, String>;
+}
 
-struct Inner {
-    parts: SessionParts,
-    operation: RunOperation,
-    broadcast: Arc<Broadcast>,
-    /// Every message that is stored, the running run's included.
-    context: Arc<Mutex<Vec<Arc<Message>>>>,
-    began: AtomicBool,
-    claims: Claims,
+/// A session that is open, with everything that can be done to it.
+#[derive(Clone)]
+pub struct AgentSession(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) core: Arc<Core>,
+    pub(crate) agent: Arc<dyn Agent>,
+    pub(crate) credentials: Arc<dyn Credentials>,
+    pub(crate) models: Arc<ModelRegistry>,
+    pub(crate) usable: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    pub(crate) resources: Arc<Resources>,
+    pub(crate) skill_commands: bool,
+    pub(crate) settings: Arc<dyn SettingsStore>,
+    pub(crate) exporter: Arc<dyn Exporter>,
+    pub(crate) preview: Arc<dyn RequestPreview>,
+    pub(crate) hooks: Arc<dyn SessionHooks>,
+    background: Arc<dyn Fn() -> Vec<u32> + Send + Sync>,
+    queue_modes: Mutex<(DrainMode, DrainMode)>,
+    pub(crate) attempts: Arc<Attempts>,
+    pub(crate) operation: RunOperation,
+    pub(crate) compacting: Arc<Compacting>,
+    pub(crate) navigation: Navigation,
+    pub(crate) commands: Arc<UserCommands>,
+    pub(crate) claims: Claims,
     /// No further prompt is accepted.
     ending: AtomicBool,
     notices_told: AtomicUsize,
@@ -75,30 +134,79 @@ struct Inner {
 
 impl AgentSession {
     /// A session that is idle. Nothing is stored before the first prompt.
-    pub fn new(mut parts: SessionParts) -> Self {
-        let context = Arc::new(Mutex::new(std::mem::take(&mut parts.opened.messages)));
+    pub fn new(parts: SessionParts) -> Self {
+        let context = Arc::default();
         let attempts = Arc::new(Attempts::new(parts.retry, Arc::clone(&parts.forms)));
-        let broadcast = Arc::new(Broadcast::new(Arc::clone(&attempts), Arc::clone(&context)));
+        let broadcast = Arc::new(Broadcast::new(
+            parts.sinks,
+            Arc::clone(&attempts),
+            Arc::clone(&context),
+        ));
         broadcast.watch(&parts.agent);
         let broadcasting = parts.agent.subscribe(Arc::clone(&broadcast) as _);
+        let mut choice = Choice {
+            model: parts.model,
+            thinking: parts.thinking,
+            patterns: parts.scope.0,
+            scope: parts.scope.1,
+            all_tools: parts.tools,
+            tools: ToolSet::default(),
+            system_prompt: "".into(),
+            prompt_maker: parts.system_prompt,
+        };
+        let unknown = choice.offer(&parts.active_tools);
+        let core = Arc::new(Core::new(
+            parts.opened,
+            choice,
+            Arc::clone(&parts.time),
+            Arc::clone(&broadcast),
+            context,
+            (parts.live, parts.on_model),
+        ));
+        let commands = Arc::new(UserCommands::new(parts.shell));
+        let compacting = Arc::new(Compacting::new(
+            Arc::clone(&core),
+            Arc::clone(&parts.hooks),
+            Arc::clone(&commands),
+            parts.compaction,
+        ));
         let operation = RunOperation::new(
             Arc::clone(&parts.agent),
-            Arc::clone(&parts.time),
-            attempts,
-            Arc::clone(&broadcast) as _,
-        );
-        Self(Arc::new(Inner {
-            operation,
+            parts.time,
+            Arc::clone(&attempts),
             broadcast,
-            context,
-            parts,
-            began: AtomicBool::new(false),
+            Arc::clone(&compacting) as _,
+        );
+        let inner = Inner {
+            navigation: Navigation::default(),
+            core,
+            agent: parts.agent,
+            credentials: parts.credentials,
+            models: parts.models,
+            usable: parts.usable,
+            resources: parts.resources,
+            skill_commands: parts.skill_commands,
+            settings: parts.settings,
+            exporter: parts.exporter,
+            preview: parts.preview,
+            hooks: parts.hooks,
+            background: parts.background,
+            queue_modes: Mutex::default(),
+            attempts,
+            operation,
+            compacting,
+            commands,
             claims: Claims::default(),
             ending: AtomicBool::new(false),
             notices_told: AtomicUsize::new(0),
             damage_told: AtomicBool::new(false),
             _broadcasting: broadcasting,
-        }))
+        };
+        inner.set_queue_modes(|modes| *modes = parts.queue_modes);
+        for name in unknown {
+            inner.core.remark(format!("unknown tool \"{name}\""));
+        }
+        Self(Arc::new(inner))
     }
 
     /// The state at this moment.
@@ -106,248 +214,257 @@ impl AgentSession {
         self.0.snapshot()
     }
 
-    /// Aborts what runs and accepts no further prompt.
+    /// Aborts everything and accepts no further prompt.
     pub fn shut_down(&self) {
         self.0.ending.store(true, Ordering::SeqCst);
-        self.0.abort();
+        self.0.abort_all();
     }
 
-    /// Waits until no prompt is accepted or running.
+    /// Waits until nothing is accepted or running.
     pub async fn idle(&self) {
         self.0.claims.free().await;
     }
 
     /// The session behind it.
     pub fn session(&self) -> &Arc<Session> {
-        &self.0.parts.opened.session
+        &self.0.core.session
+    }
+
+    /// Moves to the entry `leaf`, from where a session before this one went on.
+    pub(crate) fn stay_at(&self, leaf: &str) -> Result<(), String> {
+        let moved = self.0.core.session.branch(leaf);
+        moved
+            .and_then(|()| self.0.core.rebuild())
+            .map_err(|error| fluzo_stdx::error::with_causes(&error))
+    }
+
+    /// The system prompt as it stands.
+    pub fn system_prompt(&self) -> Arc<str> {
+        Arc::clone(&self.0.core.choice().system_prompt)
     }
 }
 
 impl Inner {
-    fn busy(&self) -> bool {
+    pub(crate) fn busy(&self) -> bool {
         self.claims.is_taken()
-            || self.parts.agent.state().read(|state| state.is_streaming)
+            || self.agent.state().read(|state| state.is_streaming)
             || self.operation.is_waiting()
     }
 
-    async fn prompt(self: &Arc<Self>, prompt: Prompt) -> Result<Submitted, String> {
+    pub(crate) async fn prompt(self: &Arc<Self>, prompt: Prompt) -> Result<Submitted, String> {
         if self.ending.load(Ordering::SeqCst) {
             return Err("the session is ending".to_owned());
         }
-        let message = user_message(&prompt.text, prompt.images, self.parts.time.now_ms())?;
+        let queue = prompt.queue;
+        let input = match self.expand(prompt).await {
+            Expanded::Handled => return Ok(Submitted::Handled),
+            Expanded::Input(input) => input,
+        };
+        let message = input::user_message(&input.text, input.images, self.core.now())?;
         if self.busy() {
-            let queue = prompt.queue.ok_or_else(|| BUSY.to_owned())?;
+            let queue = queue.ok_or_else(|| BUSY.to_owned())?;
             self.enqueue(queue, message).await;
             return Ok(Submitted::Queued);
         }
         // From here to the end of its run the session belongs to this prompt, also before
         // the run is polled for the first time.
         let claim = self.claims.take().ok_or_else(|| BUSY.to_owned())?;
-        let key = self.parts.credentials.resolve(&self.parts.model).await;
-        key.map_err(|error| key_help(&error))?;
-        self.begin()
-            .map_err(|error| format!("the session could not be saved: {error}"))?;
+        let model = Arc::clone(&self.core.choice().model);
+        let key = self.credentials.resolve(&model).await;
+        key.map_err(|error| keys::help(&error))?;
+        self.begin()?;
         let this = Arc::clone(self);
-        let spec = self.spec(vec![message]);
         Ok(Submitted::Run(Box::pin(async move {
-            this.run(spec, claim).await
+            this.run(message, claim).await
         })))
     }
 
-    /// What the session stores before its first prompt: settings that hold from here on,
-    /// and results for calls that a crash left without one.
-    fn begin(&self) -> Result<(), StoreError> {
-        if self.began.load(Ordering::SeqCst) {
-            return Ok(());
+    /// Makes sure that the session may be written.
+    pub(crate) fn begin(&self) -> Result<(), String> {
+        self.core
+            .begin()
+            .and_then(|()| self.commands.flush(&self.core))
+            .map_err(|error| unsaved(&error))
+    }
+
+    /// The run of a prompt, from the compaction that may come before it to its end.
+    async fn run(&self, message: Arc<Message>, claim: Claim) -> RunReport {
+        if claim.begin() {
+            // An abort that came first still lets the prompt be stored with what became of it.
+            return self.drive(self.spec(vec![message]), true).await;
         }
-        let (session, now) = (&self.parts.opened.session, self.parts.time.now_ms());
-        // A call that another process may still be running must not be taken for interrupted.
-        let moved_back = session.claim(now)?;
-        if moved_back {
-            *self.context() = session.context()?.messages;
+        let aborted = self.compacting.before_prompt().await;
+        let mut spec = self.spec(Vec::new());
+        let text = said(&message);
+        spec.prompt.push(message);
+        if let Some(added) = self.before_run(&text, &spec.context.system_prompt).await {
+            spec.prompt.extend(added.0);
+            spec.context.system_prompt = added.1.unwrap_or(spec.context.system_prompt);
         }
-        let added = interrupted::settle(session, now)?;
-        self.context().extend(added);
-        let model = (
-            self.parts.model.provider.clone(),
-            self.parts.model.id.clone(),
-        );
-        if moved_back || self.parts.opened.model.as_ref() != Some(&model) {
-            session.append_model_change(&model.0, &model.1, now)?;
+        let report = self.drive(spec, aborted).await;
+        if let Err(error) = self.commands.flush(&self.core) {
+            self.core.remark(unsaved(&error));
         }
-        let level = self.parts.thinking;
-        if moved_back || self.parts.opened.thinking != Some(level) {
-            session.append_thinking_level_change(level.as_str(), now)?;
+        report
+    }
+
+    /// Goes on with what waits in the queues, when there is something.
+    pub(crate) fn go_on(self: &Arc<Self>, claim: Claim) -> Option<BoxFuture<'static, RunReport>> {
+        let queued = self.agent.queued();
+        if queued.steering.is_empty() && queued.follow_up.is_empty() {
+            return None;
         }
-        self.began.store(true, Ordering::SeqCst);
-        Ok(())
+        let this = Arc::clone(self);
+        Some(Box::pin(async move {
+            let abort = claim.begin();
+            let spec = this.spec(Vec::new());
+            let resumed = this.operation.resume(spec);
+            this.finish(resumed, abort).await
+        }))
     }
 
     fn spec(&self, prompt: Vec<Arc<Message>>) -> RunSpec {
         RunSpec {
             prompt,
-            context: RunContext {
-                system_prompt: Arc::clone(&self.parts.system_prompt),
-                model: Arc::clone(&self.parts.model),
-                thinking: self.parts.thinking,
-                tools: self.parts.tools.clone(),
-                messages: self.context().clone(),
-                session_id: Some(self.parts.opened.session.header().id),
-            },
+            context: self.core.run_context(),
         }
     }
 
-    async fn run(&self, spec: RunSpec, claim: Claim) -> RunReport {
-        let mut operation = std::pin::pin!(self.operation.run(spec));
+    async fn drive(&self, spec: RunSpec, abort: bool) -> RunReport {
+        self.finish(self.operation.run(spec), abort).await
+    }
+
+    async fn finish(
+        &self,
+        operation: impl Future<Output = Result<RunOutcome, StartError>>,
+        abort: bool,
+    ) -> RunReport {
+        let mut operation = std::pin::pin!(operation);
         // The first poll starts the agent; before it there is nothing that an abort could reach.
         let first = futures_util::poll!(operation.as_mut());
-        if claim.begin() {
-            self.abort();
+        if abort {
+            self.abort_run();
         }
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => operation.await,
         };
-        match outcome {
-            Ok(outcome) => {
-                let last = outcome
-                    .messages
-                    .iter()
-                    .rfind(|m| m.as_assistant().is_some())
-                    .cloned();
-                let halted = match outcome.end {
-                    RunEnd::Halted(halt) => Some(halt.to_string()),
-                    RunEnd::Looping(looping) => Some(looping.to_string()),
-                    _ => None,
-                };
-                RunReport { last, halted }
-            }
-            Err(error) => RunReport {
-                last: None,
-                halted: Some(error.to_string()),
-            },
-        }
+        report(outcome)
     }
 
-    async fn enqueue(&self, queue: QueueBehavior, message: Arc<Message>) {
-        self.parts.agent.send(match queue {
-            QueueBehavior::Steer => Input::Steer(message),
-            QueueBehavior::FollowUp => Input::FollowUp(message),
+    pub(crate) async fn enqueue(&self, queue: QueueBehavior, message: Arc<Message>) {
+        self.agent.send(match queue {
+            QueueBehavior::Steer => fluzo_agent::Input::Steer(message),
+            QueueBehavior::FollowUp => fluzo_agent::Input::FollowUp(message),
         });
-        self.broadcast.show_queue().await;
+        self.core.broadcast.show_queue().await;
     }
 
-    async fn execute(&self, command: Command) -> Result<Option<Value>, String> {
-        let now = self.parts.time.now_ms();
-        match command {
-            Command::Steer { message, images } => {
-                self.enqueue(QueueBehavior::Steer, user_message(&message, images, now)?)
-                    .await;
-                Ok(None)
-            }
-            Command::FollowUp { message, images } => {
-                self.enqueue(
-                    QueueBehavior::FollowUp,
-                    user_message(&message, images, now)?,
-                )
-                .await;
-                Ok(None)
-            }
-            Command::Abort => {
-                self.abort();
-                self.claims.free().await;
-                Ok(None)
-            }
-            Command::AbortRetry => {
-                self.operation.cancel_wait();
-                Ok(None)
-            }
-            Command::GetState => serde_json::to_value(self.snapshot())
-                .map(Some)
-                .map_err(|e| e.to_string()),
-            Command::GetMessages => Ok(Some(json!({ "messages": *self.context() }))),
-            Command::Prompt { .. } => Err("a prompt is started, not executed".to_owned()),
-        }
-    }
-
-    fn abort(&self) {
+    /// Aborts the run, and what it waits for.
+    pub(crate) fn abort_run(&self) {
         self.claims.abort_early();
+        self.compacting.cancel_automatic();
         self.operation.cancel();
     }
 
-    fn snapshot(&self) -> Snapshot {
-        let queued = self.parts.agent.queued();
-        let state = self.parts.agent.state();
+    /// Aborts everything that goes on.
+    pub(crate) fn abort_all(&self) {
+        self.abort_run();
+        self.compacting.cancel();
+        self.navigation.cancel();
+        self.commands.cancel();
+    }
+
+    pub(crate) fn set_queue_modes(&self, change: impl FnOnce(&mut (DrainMode, DrainMode))) {
+        let mode = |mode| match mode {
+            DrainMode::OneAtATime => QueueMode::OneAtATime,
+            DrainMode::All => QueueMode::All,
+        };
+        let mut modes = self
+            .queue_modes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        change(&mut modes);
+        self.agent.set_queue_modes(mode(modes.0), mode(modes.1));
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let queued = self.agent.queued();
+        let state = self.agent.state();
+        let (model, thinking) = {
+            let choice = self.core.choice();
+            (choice.model.without_secrets(), choice.thinking)
+        };
+        let modes = *self
+            .queue_modes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let session = &self.core.session;
         Snapshot {
-            model: Some(self.parts.model.without_secrets()),
-            thinking_level: self.parts.thinking.as_str().to_owned(),
-            is_streaming: self.busy(),
-            is_compacting: false,
-            steering_mode: self.parts.queue_modes.0.clone(),
-            follow_up_mode: self.parts.queue_modes.1.clone(),
-            session_file: self
-                .parts
-                .opened
-                .session
+            model: Some(model),
+            thinking_level: thinking.as_str().to_owned(),
+            is_streaming: self.busy() && !self.compacting.is_manual(),
+            is_compacting: self.compacting.is_active(),
+            steering_mode: modes.0.as_str().to_owned(),
+            follow_up_mode: modes.1.as_str().to_owned(),
+            session_file: session
                 .path()
                 .map(|path| path.to_string_lossy().into_owned()),
-            session_id: self.parts.opened.session.header().id,
-            auto_compaction_enabled: false,
-            message_count: self.context().len(),
+            session_id: session.header().id,
+            session_name: session.name(),
+            auto_compaction_enabled: self.compacting.is_enabled(),
+            message_count: self.core.context().len(),
             pending_message_count: queued.steering.len() + queued.follow_up.len(),
             phase: state.phase().as_str().to_owned(),
-            background_processes: (self.parts.background)(),
+            background_processes: (self.background)(),
         }
     }
 
-    fn take_notices(&self) -> Vec<String> {
+    pub(crate) fn take_notices(&self) -> Vec<String> {
         let mut out = Vec::new();
+        let session = &self.core.session;
         if !self.damage_told.swap(true, Ordering::SeqCst) {
-            out.extend(notices::damage(&self.parts.opened.session.damage()));
+            out.extend(notices::damage(&session.damage()));
         }
-        let all = self.parts.opened.session.notices();
+        let all = session.notices();
         let told = self.notices_told.swap(all.len(), Ordering::SeqCst);
         out.extend(all.iter().skip(told).map(notices::text));
+        out.append(&mut self.core.take_remarks());
         out
     }
+}
 
-    fn context(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Message>>> {
-        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+/// The text of a message for the user to edit; empty of one that nobody typed.
+pub(crate) fn said(message: &Message) -> String {
+    match message {
+        Message::User(user) => user.content.text(),
+        Message::Custom(custom) => custom.content.text(),
+        _ => String::new(),
     }
 }
 
-/// A message of text and images. Providers refuse empty text, so there is no block of it.
-fn user_message(text: &str, images: Vec<ImageContent>, now: i64) -> Result<Arc<Message>, String> {
-    let said = !text.trim().is_empty();
-    if !said && images.is_empty() {
-        return Err(EMPTY.to_owned());
-    }
-    let mut blocks: Vec<Content> = said.then(|| Content::text(text)).into_iter().collect();
-    blocks.extend(images.into_iter().map(Content::Image));
-    Ok(Arc::new(Message::user_blocks(blocks, now)))
+/// What the user reads when the session could not be written.
+pub(crate) fn unsaved(error: &fluzo_session::StoreError) -> String {
+    let text = fluzo_stdx::error::with_causes(error);
+    format!("the session could not be saved: {text}")
 }
 
-fn key_help(error: &CredentialError) -> String {
-    let variable = match error {
-        CredentialError::Missing { variable, .. } | CredentialError::SignIn { variable, .. } => {
-            variable.as_ref()
+fn report(outcome: Result<RunOutcome, StartError>) -> RunReport {
+    match outcome {
+        Ok(outcome) => {
+            let response = |message: &&Arc<Message>| message.as_assistant().is_some();
+            let last = outcome.messages.iter().rfind(response).cloned();
+            let halted = match outcome.end {
+                RunEnd::Halted(halt) => Some(halt.to_string()),
+                RunEnd::Looping(looping) => Some(looping.to_string()),
+                _ => None,
+            };
+            RunReport { last, halted }
         }
-        CredentialError::Endpoint { variable, .. } => {
-            return format!("{error}\nhint: `export {variable}=VALUE`");
-        }
-        // These say themselves what to mend.
-        CredentialError::Command { .. } | CredentialError::Header { .. } => {
-            return error.to_string();
-        }
-        CredentialError::Unresolved { .. } => None,
-    };
-    match variable {
-        Some(variable) => format!(
-            "{error}\nhint: set the environment variable `{variable}` (`export {variable}=KEY`), or give `--api-key KEY`"
-        ),
-        None => format!(
-            "{error}\nhint: add an \"apiKey\" to the provider in models.json, or give `--api-key KEY`"
-        ),
+        Err(error) => RunReport {
+            last: None,
+            halted: Some(error.to_string()),
+        },
     }
 }
 
@@ -356,20 +473,20 @@ impl Endpoint for AgentSession {
         Box::pin(async move { self.0.prompt(prompt).await })
     }
 
-    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Option<Value>, String>> {
-        Box::pin(self.0.execute(command))
+    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Executed, String>> {
+        Box::pin(async move { self.0.execute(command).await })
     }
 
     fn abort(&self) {
-        self.0.abort();
+        self.0.abort_all();
     }
 
     fn subscribe(&self, sink: Arc<dyn EventSink>) {
-        self.0.broadcast.subscribe(sink);
+        self.0.core.broadcast.subscribe(sink);
     }
 
     fn header(&self) -> Value {
-        serde_json::to_value(self.0.parts.opened.session.header()).unwrap_or_default()
+        serde_json::to_value(self.0.core.session.header()).unwrap_or_default()
     }
 
     fn take_notices(&self) -> Vec<String> {

@@ -47,7 +47,7 @@ async fn run_all(
                 };
                 tell_halted(&report, err);
             }
-            Ok(Submitted::Queued) => {}
+            Ok(Submitted::Queued | Submitted::Handled) => {}
             Err(error) => {
                 let _ = writeln!(err, "Error: {error}");
                 return FAILURE;

@@ -58,7 +58,7 @@ async fn run_all(
         }
         match endpoint.prompt(prompt).await {
             Ok(Submitted::Run(run)) => last = Some(attend(run, waits, err).await),
-            Ok(Submitted::Queued) => {}
+            Ok(Submitted::Queued | Submitted::Handled) => {}
             Err(error) => {
                 let _ = writeln!(err, "Error: {error}");
                 return Err(FAILURE);

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::task::Poll;
 
 use fluzo_llm::BoxFuture;
 use fluzo_protocol::{Command, Endpoint, Prompt, Response, RunReport, Submitted};
@@ -44,7 +45,9 @@ type Work = BoxFuture<'static, Done>;
 
 /// What it came to.
 enum Done {
-    Answer(Box<Response>),
+    /// A command is carried out; a run may follow.
+    Answer(Box<Response>, Option<BoxFuture<'static, RunReport>>),
+    /// A run is over.
     Run(RunReport),
 }
 
@@ -66,45 +69,58 @@ impl Server {
                     // `read_until` continues a line after a cancelled read, so it is only whole here;
                     // the last line may have been read before its end was known.
                     let text = std::mem::take(&mut line);
-                    self.take_line(&text).await;
+                    self.take_line(&text, err).await;
                     if ended {
                         break;
                     }
                 }
-                Some(done) = self.work.next(), if !self.work.is_empty() => self.done(done, err),
+                Some(done) = self.work.next(), if !self.work.is_empty() => self.settle(done, err),
             }
             tell_notices(&*self.endpoint, err);
         }
         self.endpoint.abort();
         while let Some(done) = self.work.next().await {
-            self.done(done, err);
+            self.settle(done, err);
         }
     }
 
-    fn done(&self, done: Done, err: &mut (dyn Write + Send)) {
+    fn settle(&mut self, done: Done, err: &mut (dyn Write + Send)) {
         match done {
-            Done::Answer(response) => self.answer(&response),
+            Done::Answer(response, run) => {
+                self.answer(&response);
+                if let Some(run) = run {
+                    self.attend(run);
+                }
+            }
             Done::Run(report) => tell_halted(&report, err),
         }
     }
 
-    fn answer(&self, response: &Response) {
-        self.pump.line(response.to_json().to_string());
+    fn attend(&mut self, run: BoxFuture<'static, RunReport>) {
+        self.work
+            .push(Box::pin(async move { Done::Run(run.await) }));
     }
 
-    async fn take_line(&mut self, line: &[u8]) {
+    fn answer(&self, response: &Response) {
+        // What was read from JSON can be written as JSON.
+        if let Ok(line) = response.line() {
+            self.pump.line(line);
+        }
+    }
+
+    async fn take_line(&mut self, line: &[u8], err: &mut (dyn Write + Send)) {
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end_matches(['\n', '\r']);
         if text.trim().is_empty() {
             return;
         }
         match parse(text) {
-            Ok((id, command)) => self.start(id, command).await,
+            Ok((id, command)) => self.start(id, command, err).await,
             Err(response) => self.answer(&response),
         }
     }
 
-    async fn start(&mut self, id: Option<Value>, command: Command) {
+    async fn start(&mut self, id: Option<Value>, command: Command, err: &mut (dyn Write + Send)) {
         let name = command.name().to_owned();
         if let Command::Prompt {
             message,
@@ -116,14 +132,14 @@ impl Server {
                 text: message,
                 images,
                 queue: streaming_behavior,
+                literal: false,
             };
             let result = match self.endpoint.prompt(prompt).await {
                 Ok(Submitted::Run(run)) => {
-                    self.work
-                        .push(Box::pin(async move { Done::Run(run.await) }));
+                    self.attend(run);
                     Ok(None)
                 }
-                Ok(Submitted::Queued) => Ok(None),
+                Ok(Submitted::Queued | Submitted::Handled) => Ok(None),
                 Err(error) => Err(error),
             };
             return self.answer(&Response {
@@ -133,14 +149,23 @@ impl Server {
             });
         }
         let endpoint = Arc::clone(&self.endpoint);
-        self.work.push(Box::pin(async move {
-            let result = endpoint.execute(command).await;
-            Done::Answer(Box::new(Response {
+        let mut work: Work = Box::pin(async move {
+            let (result, run) = match endpoint.execute(command).await {
+                Ok(executed) => (Ok(executed.data), executed.run),
+                Err(error) => (Err(error), None),
+            };
+            let response = Response {
                 id,
                 command: name,
                 result,
-            }))
-        }));
+            };
+            Done::Answer(Box::new(response), run)
+        });
+        // What needs no time is done before the next command is read.
+        match futures_util::poll!(&mut work) {
+            Poll::Ready(done) => self.settle(done, err),
+            Poll::Pending => self.work.push(work),
+        }
     }
 }
 

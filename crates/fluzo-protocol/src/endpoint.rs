@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use fluzo_llm::{BoxFuture, ImageContent, Message};
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::{Command, Event, QueueBehavior};
 
@@ -22,9 +24,9 @@ pub trait Endpoint: Send + Sync {
     /// # Errors
     ///
     /// The text for the user.
-    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Option<Value>, String>>;
+    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Executed, String>>;
 
-    /// Aborts the run, or the wait before a further attempt.
+    /// Aborts everything that is going on: run, wait, compaction, summary, the user's command.
     fn abort(&self);
 
     /// Adds a sink for events after those that are there.
@@ -47,6 +49,47 @@ pub struct Prompt {
     pub images: Vec<ImageContent>,
     /// Which queue takes it during a run; without one it is refused then.
     pub queue: Option<QueueBehavior>,
+    /// Taken as it is: no command, template or skill is looked for.
+    pub literal: bool,
+}
+
+/// What came of a command.
+#[derive(Default)]
+pub struct Executed {
+    /// Its data, as JSON.
+    pub data: Option<Box<RawValue>>,
+    /// A run that follows it, to be polled to its end.
+    pub run: Option<BoxFuture<'static, RunReport>>,
+}
+
+impl Executed {
+    /// Nothing to tell.
+    pub fn done() -> Self {
+        Self::default()
+    }
+
+    /// `data`, and no run.
+    ///
+    /// # Errors
+    ///
+    /// When `data` has no JSON form.
+    pub fn with(data: &impl Serialize) -> Result<Self, String> {
+        let data = serde_json::value::to_raw_value(data).map_err(|error| error.to_string())?;
+        Ok(Self {
+            data: Some(data),
+            run: None,
+        })
+    }
+
+    /// The data read back.
+    ///
+    /// # Errors
+    ///
+    /// When there is none or it is nested too deeply.
+    pub fn value(&self) -> Result<Value, String> {
+        let data = self.data.as_ref().ok_or("the command gave no data")?;
+        serde_json::from_str(data.get()).map_err(|error| error.to_string())
+    }
 }
 
 /// What became of a prompt.
@@ -55,6 +98,8 @@ pub enum Submitted {
     Run(BoxFuture<'static, RunReport>),
     /// It waits in a queue.
     Queued,
+    /// A hook has taken it; the model is not asked.
+    Handled,
 }
 
 /// How a run ended.

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use fluzo_llm::{AgentEvent, Extra, FormSwitch, GivenUp, Message, StreamEvent, ToolOutput};
+use fluzo_llm::{
+    AgentEvent, Extra, FormSwitch, GivenUp, Message, StreamEvent, ThinkingLevel, ToolOutput,
+};
+use serde::Serialize;
+use serde_json::Value;
 
 /// An event of a session: what the agent does, and what happens around it.
 #[derive(Debug, Clone)]
@@ -107,6 +111,70 @@ pub enum Event {
         /// What the server said of the refused one.
         error_message: String,
     },
+    /// A compaction begins.
+    CompactionStart {
+        /// Why.
+        reason: CompactionReason,
+    },
+    /// A compaction has ended.
+    CompactionEnd {
+        /// Why it began.
+        reason: CompactionReason,
+        /// What came of it.
+        result: Option<CompactionResult>,
+        /// Whether it was ended before its time.
+        aborted: bool,
+        /// Whether the request that did not fit is made again.
+        will_retry: bool,
+        /// What went wrong.
+        error_message: Option<String>,
+    },
+    /// The session has another name.
+    SessionInfoChanged {
+        /// The name; none when it was taken away.
+        name: Option<String>,
+    },
+    /// The model thinks more or less from here on.
+    ThinkingLevelChanged {
+        /// The level.
+        level: ThinkingLevel,
+    },
+    /// A hook has failed; the session goes on without it.
+    ExtensionError {
+        /// Whose it is.
+        path: String,
+        /// During which event or command.
+        event: String,
+        /// What went wrong.
+        error: String,
+    },
+}
+
+/// Why a session is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompactionReason {
+    /// The user asked for it.
+    Manual,
+    /// The context is about to fill the model's window.
+    Threshold,
+    /// A request did not fit.
+    Overflow,
+}
+
+/// What a compaction has made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionResult {
+    /// The summary.
+    pub summary: String,
+    /// First entry that is kept as it is.
+    pub first_kept_entry_id: String,
+    /// Estimated tokens of the context before.
+    pub tokens_before: u64,
+    /// Facts about it, such as files that were read and changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
 }
 
 impl Event {
@@ -180,6 +248,11 @@ impl Event {
             Self::AutoRetryStart { .. } => "auto_retry_start",
             Self::AutoRetryEnd { .. } => "auto_retry_end",
             Self::FormSwitched { .. } => "form_switched",
+            Self::CompactionStart { .. } => "compaction_start",
+            Self::CompactionEnd { .. } => "compaction_end",
+            Self::SessionInfoChanged { .. } => "session_info_changed",
+            Self::ThinkingLevelChanged { .. } => "thinking_level_changed",
+            Self::ExtensionError { .. } => "extension_error",
         }
     }
 }

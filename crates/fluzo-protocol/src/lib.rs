@@ -7,12 +7,14 @@ mod command;
 mod endpoint;
 mod event;
 mod queue;
+mod slash;
 mod snapshot;
 mod writer;
 
-pub use command::{Command, QueueBehavior, Response};
-pub use endpoint::{Endpoint, EventSink, Prompt, RunReport, Submitted};
-pub use event::Event;
+pub use command::{Command, Direction, DrainMode, QueueBehavior, Response};
+pub use endpoint::{Endpoint, EventSink, Executed, Prompt, RunReport, Submitted};
+pub use event::{CompactionReason, CompactionResult, Event};
 pub use queue::{MergingQueue, Waiting};
+pub use slash::{Invocation, SLASH_COMMANDS, SlashCommand};
 pub use snapshot::Snapshot;
 pub use writer::PiWriter;

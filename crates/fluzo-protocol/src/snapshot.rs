@@ -28,6 +28,9 @@ pub struct Snapshot {
     pub session_file: Option<String>,
     /// The session's id.
     pub session_id: String,
+    /// The session's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_name: Option<String>,
     /// Whether a session that grows too large is compacted by itself.
     pub auto_compaction_enabled: bool,
     /// Number of messages in the context.

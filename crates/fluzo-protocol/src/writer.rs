@@ -194,6 +194,33 @@ fn fields(event: &Event) -> Value {
         } => json!({
             "key": switch.key(), "setting": switch, "errorMessage": error_message
         }),
+        Event::CompactionStart { reason } => json!({ "reason": reason }),
+        Event::CompactionEnd {
+            reason,
+            result,
+            aborted,
+            will_retry,
+            error_message,
+        } => {
+            let mut fields = json!({ "reason": reason });
+            if let Some(result) = result {
+                fields["result"] = json!(result);
+            }
+            fields["aborted"] = json!(aborted);
+            fields["willRetry"] = json!(will_retry);
+            if let Some(error) = error_message {
+                fields["errorMessage"] = Value::from(error.as_str());
+            }
+            fields
+        }
+        Event::SessionInfoChanged { name } => match name {
+            Some(name) => json!({ "name": name }),
+            None => json!({}),
+        },
+        Event::ThinkingLevelChanged { level } => json!({ "level": level }),
+        Event::ExtensionError { path, event, error } => json!({
+            "extensionPath": path, "event": event, "error": error
+        }),
         Event::AgentStart
         | Event::TurnStart
         | Event::MessageStart { .. }

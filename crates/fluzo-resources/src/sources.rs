@@ -1,6 +1,6 @@
 //! Where resources come from: the values that a load is made of.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use fluzo_exec::FileSystem;
@@ -73,8 +73,23 @@ impl Sources {
             (Some(home), Some(rest)) => rest.strip_prefix('/').map(|rest| home.join(rest)),
             _ => None,
         };
-        below_home.unwrap_or_else(|| base.join(entry))
+        plain(&below_home.unwrap_or_else(|| base.join(entry)))
     }
+}
+
+/// A path without `.` and `..`, by its text alone.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
 }
 
 /// What is looked for.

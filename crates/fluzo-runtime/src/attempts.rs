@@ -1,7 +1,7 @@
 //! What an operation has tried so far, and what it may still try.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fluzo_agent::Listener;
@@ -17,7 +17,7 @@ use crate::retry::RetryPolicy;
 /// the request at hand has been sent in another form.
 #[derive(Debug)]
 pub struct Attempts {
-    policy: RetryPolicy,
+    policy: Mutex<RetryPolicy>,
     forms: Arc<FormMemory>,
     made: AtomicU32,
     switched: AtomicBool,
@@ -28,11 +28,24 @@ impl Attempts {
     /// one that requests are made with.
     pub fn new(policy: RetryPolicy, forms: Arc<FormMemory>) -> Self {
         Self {
-            policy,
+            policy: Mutex::new(policy),
             forms,
             made: AtomicU32::new(0),
             switched: AtomicBool::new(false),
         }
+    }
+
+    /// Whether responses are tried again from here on.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.policy
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .enabled = enabled;
+    }
+
+    /// When responses are tried again.
+    pub fn policy(&self) -> RetryPolicy {
+        *self.policy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a run that is about to end with `error` will be entered again.
@@ -41,11 +54,11 @@ impl Attempts {
     }
 
     pub(crate) fn delay(&self, error: &StreamError) -> Option<Duration> {
-        self.policy.delay(self.get() + 1, error)
+        self.policy().delay(self.get() + 1, error)
     }
 
     pub(crate) fn most(&self) -> u32 {
-        self.policy.max_retries
+        self.policy().max_retries
     }
 
     pub(crate) fn get(&self) -> u32 {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fluzo_agent::{Agent, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect};
+use fluzo_agent::{Agent, Run, RunContext, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect};
 use fluzo_llm::{
     AbortSignal, AssistantMessage, BoxFuture, FormSwitch, GivenUp, Message, Model, StreamError,
 };
@@ -52,12 +52,45 @@ pub trait OperationListener: Send + Sync {
     fn on_operation<'a>(&'a self, event: OperationEvent) -> BoxFuture<'a, ()>;
 }
 
+/// What follows a run that is not tried again, such as a compaction.
+pub trait Continuation: Send + Sync {
+    /// Called when a run has ended, before the operation is over. `abort` fires when the
+    /// operation is aborted. Returns the context to go on from, or `None` when the
+    /// operation is over. Dropping the future gives up what it does.
+    fn after_run<'a>(
+        &'a self,
+        run: &'a RunOutcome,
+        abort: &'a AbortSignal,
+    ) -> BoxFuture<'a, Option<Vec<Arc<Message>>>>;
+
+    /// Brings up to date what requests are made of before a run is entered again: the model
+    /// may have been switched meanwhile.
+    fn refresh(&self, context: &mut RunContext);
+}
+
+/// Nothing follows a run.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct NoContinuation;
+
+impl Continuation for NoContinuation {
+    fn after_run<'a>(
+        &'a self,
+        _run: &'a RunOutcome,
+        _abort: &'a AbortSignal,
+    ) -> BoxFuture<'a, Option<Vec<Arc<Message>>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn refresh(&self, _context: &mut RunContext) {}
+}
+
 /// Runs an agent and decides about further attempts.
 pub struct RunOperation {
     agent: Arc<dyn Agent>,
     time: Arc<dyn TimeEffect>,
     listener: Arc<dyn OperationListener>,
     attempts: Arc<Attempts>,
+    continuation: Arc<dyn Continuation>,
     active: Mutex<Option<Active>>,
     _success: fluzo_agent::Subscription,
 }
@@ -70,6 +103,7 @@ impl RunOperation {
         time: Arc<dyn TimeEffect>,
         attempts: Arc<Attempts>,
         listener: Arc<dyn OperationListener>,
+        continuation: Arc<dyn Continuation>,
     ) -> Self {
         let success = SuccessWatch {
             attempts: Arc::clone(&attempts),
@@ -81,6 +115,7 @@ impl RunOperation {
             time,
             listener,
             attempts,
+            continuation,
             active: Mutex::default(),
             _success: subscription,
         }
@@ -93,8 +128,22 @@ impl RunOperation {
     ///
     /// The run cannot start.
     pub async fn run(&self, spec: RunSpec) -> Result<RunOutcome, StartError> {
-        let mut next = spec.clone();
-        let mut run = self.agent.start(spec)?;
+        let run = self.agent.start(spec.clone())?;
+        self.attend(run, spec).await
+    }
+
+    /// Goes on from the last message of `spec.context`, with what waits in the queues if that
+    /// is a response; otherwise as [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// The run cannot start, or there is nothing to go on from.
+    pub async fn resume(&self, spec: RunSpec) -> Result<RunOutcome, StartError> {
+        let run = self.agent.resume(spec.clone())?;
+        self.attend(run, spec).await
+    }
+
+    async fn attend(&self, mut run: Run, mut next: RunSpec) -> Result<RunOutcome, StartError> {
         self.attempts.reset();
         let active = ActiveGuard::begin(self);
         let mut added = Vec::new();
@@ -103,11 +152,16 @@ impl RunOperation {
             added.append(&mut outcome.messages);
             outcome.messages.clone_from(&added);
             let model = Arc::clone(&next.context.model);
-            if !self.tries_again(&outcome.end, &model, &active.abort).await {
-                return Ok(outcome);
-            }
+            next.context.messages = if self.tries_again(&outcome.end, &model, &active.abort).await {
+                self.without_failed_tail()
+            } else {
+                match self.continuation.after_run(&outcome, &active.abort).await {
+                    Some(messages) => messages,
+                    None => return Ok(outcome),
+                }
+            };
+            self.continuation.refresh(&mut next.context);
             next.prompt.clear();
-            next.context.messages = self.without_failed_tail();
             run = self.agent.resume(next.clone())?;
         }
     }

@@ -160,6 +160,11 @@ impl Agent for MockAgent {
         }
     }
 
+    fn set_queue_modes(&self, steering: QueueMode, follow_up: QueueMode) {
+        let mut waiting = lock(&self.0.waiting);
+        (waiting.steering.mode, waiting.follow_up.mode) = (steering, follow_up);
+    }
+
     fn state(&self) -> &StateCell {
         &self.0.state
     }
@@ -422,6 +427,10 @@ mod tests {
 
         fn clear_queues(&self) -> QueueSnapshot {
             self.0.clear_queues()
+        }
+
+        fn set_queue_modes(&self, steering: QueueMode, follow_up: QueueMode) {
+            self.0.set_queue_modes(steering, follow_up);
         }
 
         fn state(&self) -> &StateCell {

@@ -193,6 +193,10 @@ impl Agent for NativeAgent {
         self.shared.queues.clear()
     }
 
+    fn set_queue_modes(&self, steering: QueueMode, follow_up: QueueMode) {
+        self.shared.queues.set_modes(steering, follow_up);
+    }
+
     fn state(&self) -> &StateCell {
         &self.shared.state
     }

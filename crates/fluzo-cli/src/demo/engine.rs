@@ -1,7 +1,7 @@
 //! Runs the agent on the copy, put together as `fluzo pi` puts it together, with the throw-away folders in place of
 //! the user's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::io;
@@ -11,9 +11,11 @@ use std::task::Poll;
 
 use fluzo_agent::{BeforeToolCall, Hooks, ToolCallInfo};
 use fluzo_credentials::KeyRing;
-use fluzo_host::{AgentSession, ModelRegistry, OpenedSession, SystemPrompt, system_prompt};
+use fluzo_exec::LocalFileSystem;
+use fluzo_host::{AgentSession, ModelRegistry, OpenedSession, Sinks, SystemPrompt, system_prompt};
 use fluzo_llm::{BoxFuture, Message, StopReason, ThinkingLevel};
 use fluzo_protocol::{Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
+use fluzo_resources::{Discover, Resources, Sources};
 use fluzo_session::{Header, JsonlStore};
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_stdx::time::iso_utc;
@@ -100,7 +102,9 @@ pub(crate) async fn run(setup: &Setup<'_>, show: &mut dyn FnMut(&str)) -> Outcom
     };
     let work = match session.prompt(prompt).await {
         Ok(Submitted::Run(work)) => work,
-        Ok(Submitted::Queued) => return Outcome::stopped("the agent is busy".to_owned()),
+        Ok(Submitted::Queued | Submitted::Handled) => {
+            return Outcome::stopped("the agent is busy".to_owned());
+        }
         Err(problem) => return Outcome::stopped(problem),
     };
     let ended = within(setup, work, &session, &shown, show).await;
@@ -201,7 +205,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         .ok_or_else(|| format!("the model `{}` is not configured", setup.model))?;
     let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
     let now = now_ms();
-    let cwd = project.to_string_lossy();
+    let cwd = project.to_string_lossy().into_owned();
     let header = Header::new(ids.session_id(now), iso_utc(now), cwd.clone());
     let (sessions, _) = folder.sessions(&surroundings, None, &project);
     let store = JsonlStore::create_in(&sessions, header, Vec::new(), Arc::clone(&ids));
@@ -215,23 +219,45 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         opened: OpenedSession::new(Arc::new(store), ids).map_err(|error| error.to_string())?,
         http: network::client(&surroundings, &folder.settings),
         keys,
+        models: Arc::new(registry),
+        usable: BTreeSet::from([PROVIDER.to_owned()]),
+        scope: Default::default(),
         model,
+        on_model: Arc::new(|_| ()),
         thinking: ThinkingLevel::Off,
+        all_tools: &setup.spec.permissions.tools,
         tools: &setup.spec.permissions.tools,
         variables: variables(setup),
         forms: Arc::default(),
         hooks: Arc::clone(hooks) as _,
+        resources: Arc::new(Resources::load(&no_resources(&project))),
+        sinks: Sinks::default(),
     };
-    let toolbox = wiring::toolbox(&plan)?;
     let date = local_date();
-    let parts = SystemPrompt {
-        custom: None,
-        append: None,
-        date: &date,
-        cwd: &cwd,
+    wiring::session(
+        plan,
+        Arc::new(move |tools| {
+            let parts = SystemPrompt {
+                date: &date,
+                cwd: &cwd,
+                ..SystemPrompt::default()
+            };
+            system_prompt(&parts, tools)
+        }),
+    )
+}
+
+/// The demo is the same whatever instructions and skills its user has.
+fn no_resources(project: &Path) -> Sources {
+    let files = Arc::new(LocalFileSystem);
+    let mut sources = Sources::new(files, project, None, project);
+    sources.discover = Discover {
+        context_files: false,
+        skills: false,
+        prompts: false,
+        themes: false,
     };
-    let prompt = system_prompt(&parts, &toolbox.tools);
-    Ok(wiring::session(plan, toolbox, &prompt))
+    sources
 }
 
 /// Writes what a user would write: the provider, and settings.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fluzo_llm::{ModelMessage, ModelRequest, StreamErrorKind, content::joined_text};
-use fluzo_protocol::{Endpoint, Prompt, QueueBehavior, Submitted};
+use fluzo_protocol::{Endpoint, Prompt, QueueBehavior, RunReport, Submitted};
+use fluzo_runtime::compact::CompactionSettings;
 use fluzo_runtime::drive::ManualDrive;
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_testkit::reply::{calls, failing, text};
-use fluzo_testkit::{FakeTool, Switch, assert_valid_history, poll_to_end};
+use fluzo_testkit::{FakeTool, Reply, Switch, assert_valid_history, poll_to_end};
 use serde_json::json;
 
 use crate::life::{Kind, Life, Place, Setup};
@@ -223,30 +224,74 @@ fn a_failed_response_is_tried_again_after_a_wait() {
     });
 }
 
+const TOO_LONG: &str = "400 maximum context length is 100 tokens";
+
+/// A session with one long turn, and a second prompt whose first request does not fit.
+fn after_an_overflow(drive: Option<ManualDrive>, second_try: Reply) -> (Place, Life, RunReport) {
+    let place = Place::new(Kind::Jsonl);
+    let long = "word ".repeat(200);
+    let overflow = failing(StreamErrorKind::Overflow, TOO_LONG);
+    let replies = [text([&*long]), overflow, text(["SUMMARY"]), second_try];
+    let setup = Setup {
+        drive,
+        retry: RetryPolicy::default(),
+        compaction: CompactionSettings {
+            keep_recent_tokens: 10,
+            ..CompactionSettings::default()
+        },
+        ..Setup::new(replies)
+    };
+    let mut life = Life::begin(&place, setup);
+    life.prompt("first");
+    life.finish();
+    life.prompt("go");
+    let report = life.finish();
+    (place, life, report)
+}
+
 #[test]
-fn checklist_12_an_overflow_surfaces_and_is_not_tried_again() {
+fn checklist_12_an_overflow_leads_to_one_compaction_and_one_further_request() {
     under_both(|drive| {
-        let place = Place::new(Kind::Jsonl);
-        let retry = RetryPolicy::default();
-        let text = "400 maximum context length is 100 tokens";
-        let replies = [failing(StreamErrorKind::Overflow, text)];
-        let mut life = Life::begin(
-            &place,
-            Setup {
-                drive,
-                retry,
-                ..Setup::new(replies)
-            },
-        );
-        life.prompt("go");
-        let report = life.finish();
+        let (place, life, report) = after_an_overflow(drive, text(["done"]));
         let last = report.last.unwrap();
+        assert_eq!(joined_text(&last.as_assistant().unwrap().content), "done");
+        let names = life.log.names();
+        let end = names.iter().rposition(|name| name == "compaction_end");
+        let around: Vec<&str> = names[end.unwrap() - 2..end.unwrap() + 2]
+            .iter()
+            .map(String::as_str)
+            .collect();
         assert_eq!(
-            last.as_assistant().unwrap().error_message.as_deref(),
-            Some(text)
+            around,
+            [
+                "agent_end",
+                "compaction_start",
+                "compaction_end",
+                "agent_start"
+            ]
         );
-        assert!(!life.log.names().iter().any(|name| name.contains("retry")));
-        assert_eq!(life.world.model.requests().len(), 1);
+        let requests = life.world.model.requests();
+        assert_eq!(requests.len(), 4);
+        let sent: Vec<_> = requests[3].transcript.iter().collect();
+        assert!(matches!(sent[0], ModelMessage::User { .. }), "the summary");
+        assert_valid_history(&place.messages());
+    });
+}
+
+#[test]
+fn checklist_12_a_second_overflow_surfaces() {
+    under_both(|drive| {
+        let again = failing(StreamErrorKind::Overflow, TOO_LONG);
+        let (_place, life, report) = after_an_overflow(drive, again);
+        let last = report.last.unwrap();
+        let error = last.as_assistant().unwrap().error_message.clone();
+        assert_eq!(error.as_deref(), Some(TOO_LONG));
+        let names = life.log.names();
+        assert!(!names.iter().any(|name| name.contains("retry")));
+        let starts = names.iter().filter(|name| *name == "compaction_start");
+        assert_eq!(starts.count(), 1);
+        assert_eq!(names.last().unwrap(), "compaction_end");
+        assert_eq!(life.world.model.requests().len(), 4);
     });
 }
 

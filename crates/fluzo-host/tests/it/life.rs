@@ -5,11 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use fluzo_agent::{AgentOptions, DirectTools, Effects, NativeAgent, NoHooks, TimeEffect};
-use fluzo_host::{AgentSession, OpenedSession, SessionParts};
+use fluzo_host::{
+    AgentSession, CompactionParts, Live, ModelRegistry, NoSessionHooks, OpenedSession,
+    SessionHooks, SessionParts, SettingsStore, Sinks, UserShell,
+};
 use fluzo_llm::{
     BoxFuture, CredentialError, Credentials, Message, Model, RequestAuth, Secret, ThinkingLevel,
 };
 use fluzo_protocol::{Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
+use fluzo_resources::Resources;
+use fluzo_runtime::compact::{CompactionSettings, Compactor};
 use fluzo_runtime::compose::{Layers, compose};
 use fluzo_runtime::drive::ManualDrive;
 use fluzo_runtime::journal::SessionJournal;
@@ -18,6 +23,8 @@ use fluzo_session::{Header, JsonlStore, MemoryStore, Session, SessionStore};
 use fluzo_stdx::ids::{CountingIds, IdSource};
 use fluzo_testkit::polling::poll_until_stalled;
 use fluzo_testkit::{FakeTool, Reply, World, model, poll_to_end, tools};
+
+use crate::doubles::{FakeShell, NoExporter, PlainPreview, Remembers, no_resources};
 
 /// Which store keeps the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +98,14 @@ pub struct Setup<'a> {
     pub record: bool,
     pub retry: RetryPolicy,
     pub credentials: Arc<dyn Credentials>,
+    pub model: Model,
+    /// Models beside the one in use, of a provider that can be used.
+    pub models_json: Option<&'a str>,
+    pub compaction: CompactionSettings,
+    pub hooks: Arc<dyn SessionHooks>,
+    pub shell: Arc<dyn UserShell>,
+    pub settings: Arc<dyn SettingsStore>,
+    pub resources: Arc<Resources>,
 }
 
 impl Setup<'_> {
@@ -105,6 +120,13 @@ impl Setup<'_> {
                 ..RetryPolicy::default()
             },
             credentials: Arc::new(AlwaysKey),
+            model: model(),
+            models_json: None,
+            compaction: CompactionSettings::default(),
+            hooks: Arc::new(NoSessionHooks),
+            shell: Arc::new(FakeShell::default()),
+            settings: Arc::new(Remembers::default()),
+            resources: no_resources(),
         }
     }
 }
@@ -126,25 +148,47 @@ impl Life {
             ..Layers::default()
         };
         let effects = compose(base, &layers);
+        let live = Arc::new(Live::default());
         let agent = NativeAgent::new(
             effects.clone(),
             world.gate(),
-            Arc::new(NoHooks),
+            live.hooks(Arc::new(NoHooks)),
             AgentOptions::default(),
         );
+        let tools = tools(setup.tools);
         let session = AgentSession::new(SessionParts {
             agent: Arc::new(agent),
+            live,
             opened,
+            compaction: CompactionParts {
+                settings: setup.compaction,
+                compactor: Compactor::new(effects.model, Arc::clone(&effects.time)),
+                summary_model: None,
+                branch_reserve_tokens: 16_384,
+            },
             time: effects.time,
             credentials: setup.credentials,
-            model: Arc::new(model()),
+            models: Arc::new(ModelRegistry::new(setup.models_json)),
+            usable: Arc::new(|provider| provider == "fake"),
+            model: Arc::new(setup.model),
+            on_model: Arc::new(|_| ()),
             thinking: ThinkingLevel::Off,
-            tools: tools(setup.tools),
-            system_prompt: "system".into(),
+            scope: Default::default(),
+            active_tools: tools.iter().map(|t| t.spec().name.clone()).collect(),
+            tools,
+            system_prompt: Arc::new(|_| "system".to_owned()),
+            resources: setup.resources,
+            skill_commands: true,
             retry: setup.retry,
             forms: Arc::default(),
-            queue_modes: ("one-at-a-time".into(), "one-at-a-time".into()),
+            queue_modes: Default::default(),
+            settings: setup.settings,
+            shell: setup.shell,
+            exporter: Arc::new(NoExporter),
+            preview: Arc::new(PlainPreview),
+            hooks: setup.hooks,
             background: Arc::new(Vec::new),
+            sinks: Sinks::default(),
         });
         let session = Arc::new(session);
         let log = Arc::new(Log::default());
@@ -167,6 +211,7 @@ impl Life {
         match poll_to_end(self.session.prompt(prompt)).unwrap() {
             Submitted::Run(run) => self.run = Some(run),
             Submitted::Queued => panic!("queued"),
+            Submitted::Handled => panic!("handled by a hook"),
         }
     }
 

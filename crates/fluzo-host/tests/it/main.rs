@@ -7,6 +7,7 @@
 )]
 
 mod crash;
+mod doubles;
 mod drives;
 mod keys;
 mod life;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use fluzo_llm::{AssistantMessage, BoxFuture, Content, Message, Model, StopReason, StreamEvent};
-use fluzo_protocol::{Command, Endpoint, Event, EventSink, Prompt, RunReport, Submitted};
+use fluzo_protocol::{Command, Endpoint, Event, EventSink, Executed, Prompt, RunReport, Submitted};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -130,8 +130,8 @@ impl Endpoint for Played {
         Box::pin(std::future::ready(Ok(Submitted::Run(Box::pin(run)))))
     }
 
-    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Option<Value>, String>> {
-        Box::pin(std::future::ready(Ok(Some(json!(command.name())))))
+    fn execute(&self, command: Command) -> BoxFuture<'_, Result<Executed, String>> {
+        Box::pin(std::future::ready(Executed::with(&command.name())))
     }
 
     fn abort(&self) {

@@ -13,7 +13,7 @@ use fluzo_llm::{
 use fluzo_runtime::attempts::Attempts;
 use fluzo_runtime::forms::FormMemory;
 use fluzo_runtime::model::{Dialects, ProviderModel};
-use fluzo_runtime::operation::{OperationEvent, OperationListener, RunOperation};
+use fluzo_runtime::operation::{NoContinuation, OperationEvent, OperationListener, RunOperation};
 use fluzo_runtime::retry::RetryPolicy;
 use fluzo_testkit::reply::{calls, text};
 use fluzo_testkit::{
@@ -60,7 +60,7 @@ pub fn operation(
     listener: Arc<dyn OperationListener>,
 ) -> RunOperation {
     let attempts = Arc::new(Attempts::new(policy, Arc::clone(forms)));
-    RunOperation::new(agent, time, attempts, listener)
+    RunOperation::new(agent, time, attempts, listener, Arc::new(NoContinuation))
 }
 
 /// A wait that never ends by itself.

@@ -1,0 +1,450 @@
+//! What every session of the open profile is made from in this process: flags, settings,
+//! resources, models and keys, read when a session is put together.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fluzo_agent::NoHooks;
+use fluzo_credentials::KeyRing;
+use fluzo_host::{
+    AgentSession, ModelRegistry, OpenedSession, Resolved, Scoped, SessionFactory, Sinks,
+    SystemPrompt, system_prompt,
+};
+use fluzo_llm::{Model, ThinkingLevel};
+use fluzo_resources::Resources;
+use fluzo_runtime::forms::FormMemory;
+use fluzo_session::jsonl::import;
+use fluzo_session::jsonl::list::{self, SessionInfo};
+use fluzo_session::{Entry, Header, JsonlStore, MemoryStore, Session, SessionStore};
+use fluzo_settings::key;
+use fluzo_stdx::error::with_causes;
+use fluzo_stdx::ids::{IdSource, RandomIds};
+use fluzo_stdx::time::iso_utc;
+use fluzo_tools::registry;
+use serde_json::{Value, json};
+
+use crate::access::Access;
+use crate::agent_folder::AgentFolder;
+use crate::arguments::Typed;
+use crate::choose_model::Choice;
+use crate::flags::Id;
+use crate::resource_sources;
+use crate::surroundings::{Surroundings, local_date, now_ms};
+use crate::wiring::{self, Plan};
+
+/// The open profile in this process.
+pub(crate) struct OpenProfile {
+    surroundings: Surroundings,
+    typed: Typed,
+    ids: Arc<dyn IdSource>,
+    /// Forms that servers are known to demand; one value for the process.
+    forms: Arc<FormMemory>,
+    /// What has been read already, for the first session.
+    loaded: Mutex<Option<Loaded>>,
+    /// The model that was used last.
+    last_model: Arc<Mutex<Option<Arc<Model>>>>,
+    /// Whether requests will be made, so that a model that cannot be used will not do.
+    answers: bool,
+    warnings: Mutex<Vec<String>>,
+}
+
+/// What is read anew for each session.
+pub(crate) struct Loaded {
+    pub(crate) folder: AgentFolder,
+    pub(crate) models: Arc<ModelRegistry>,
+    pub(crate) access: Access,
+}
+
+impl Loaded {
+    /// Reads what there is for sessions in `workspace`.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user.
+    pub(crate) fn read(
+        surroundings: &Surroundings,
+        typed: &Typed,
+        workspace: &Path,
+    ) -> Result<Self, String> {
+        let folder = AgentFolder::read_for(surroundings, workspace, typed.has(Id::Approve));
+        let models = Arc::new(ModelRegistry::new(folder.models_json.as_deref()));
+        let http = crate::network::client(surroundings, &folder.settings);
+        let access = Access::new(surroundings, &folder, typed.values(Id::EnvFile), http)?;
+        Ok(Self {
+            folder,
+            models,
+            access,
+        })
+    }
+
+    /// The keys of this invocation.
+    pub(crate) fn keys(&self, typed: &Typed, model: Option<&Model>) -> KeyRing {
+        keys(&self.access, &self.models, typed, model)
+    }
+}
+
+/// The keys of this invocation; `--api-key` counts for `model`'s provider.
+pub(crate) fn keys(
+    access: &Access,
+    models: &ModelRegistry,
+    typed: &Typed,
+    model: Option<&Model>,
+) -> KeyRing {
+    let ring = access
+        .key_ring(models.keys(), models.headers())
+        .with_bearers(models.bearers().iter().cloned());
+    match (typed.value(Id::ApiKey), model) {
+        (Some(key), Some(model)) => ring.with_key(&model.provider, key),
+        _ => ring,
+    }
+}
+
+impl OpenProfile {
+    /// The profile, with what was read for its first session.
+    pub(crate) fn new(
+        surroundings: Surroundings,
+        typed: Typed,
+        loaded: Loaded,
+        answers: bool,
+    ) -> Self {
+        Self {
+            surroundings,
+            typed,
+            ids: Arc::new(RandomIds),
+            forms: Arc::default(),
+            loaded: Mutex::new(Some(loaded)),
+            last_model: Arc::default(),
+            answers,
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// What was remarked while sessions were put together, once.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.warnings))
+    }
+
+    fn warn(&self, texts: impl IntoIterator<Item = String>) {
+        lock(&self.warnings).extend(texts);
+    }
+
+    fn make(&self, store: Arc<dyn SessionStore>, sinks: Sinks) -> Result<AgentSession, String> {
+        let workspace = PathBuf::from(store.header().cwd);
+        let first = lock(&self.loaded).take();
+        let is_first = first.is_some();
+        let loaded = match first {
+            Some(loaded) => loaded,
+            None => Loaded::read(&self.surroundings, &self.typed, &workspace)?,
+        };
+        let opened = OpenedSession::new(store, Arc::clone(&self.ids));
+        let opened = opened.map_err(|error| with_causes(&error))?;
+        let usable = usable(&loaded, &self.typed);
+        let scope = self.scope(&loaded, &usable);
+        let resolved = self.model(&loaded, &opened, &usable, &scope.1, is_first)?;
+        let thinking = resolved
+            .model
+            .clamp(self.level(&loaded, &resolved, &opened, is_first));
+        let keys = loaded.keys(&self.typed, Some(&resolved.model));
+        self.warn(keys.warning(&resolved.model));
+        let resources = Arc::new(Resources::load(&resource_sources::sources(
+            &self.surroundings,
+            &loaded.folder,
+            &workspace,
+        )));
+        self.warn(resources.diagnostics.iter().map(ToString::to_string));
+        let last_model = Arc::clone(&self.last_model);
+        let remember = move |model: &Model| *lock(&last_model) = Some(Arc::new(model.clone()));
+        let plan = Plan {
+            surroundings: &self.surroundings,
+            settings: &loaded.folder.settings,
+            agent_folder: &loaded.folder.path,
+            workspace: &workspace,
+            opened,
+            http: Arc::clone(&loaded.access.http),
+            keys,
+            models: Arc::clone(&loaded.models),
+            usable,
+            scope,
+            model: resolved.model,
+            on_model: Arc::new(remember),
+            thinking,
+            all_tools: &self.all_tools(),
+            tools: &self.tools(),
+            variables: self.variables(),
+            forms: Arc::clone(&self.forms),
+            hooks: Arc::new(NoHooks),
+            resources: Arc::clone(&resources),
+            sinks,
+        };
+        let prompt = self.prompt_maker(&workspace, resources);
+        wiring::session(plan, prompt)
+    }
+
+    fn model(
+        &self,
+        loaded: &Loaded,
+        opened: &OpenedSession,
+        usable: &BTreeSet<String>,
+        scope: &[Scoped],
+        is_first: bool,
+    ) -> Result<Resolved, String> {
+        let stored = opened.model.as_ref();
+        let last = lock(&self.last_model).clone();
+        if let (false, None, Some(model)) = (is_first, stored, last) {
+            // A session that follows another one in this process goes on with its model.
+            return Ok(Resolved {
+                model,
+                thinking: None,
+                warning: None,
+            });
+        }
+        let choice = Choice {
+            typed: is_first.then_some(&self.typed),
+            settings: &loaded.folder.settings,
+            models: &loaded.models,
+            usable: &|provider| usable.contains(provider),
+            scope,
+            stored: stored.map(|(p, id)| (p.as_str(), id.as_str())),
+            any_will_do: !self.answers,
+            models_json: &loaded.folder.path.join("models.json"),
+        };
+        let resolved = choice.model()?;
+        self.warn(resolved.warning.clone());
+        Ok(resolved)
+    }
+
+    fn scope(&self, loaded: &Loaded, usable: &BTreeSet<String>) -> (Vec<String>, Vec<Scoped>) {
+        let typed = self.typed.list(Id::Models);
+        let configured = || loaded.folder.settings.texts(key::ENABLED_MODELS);
+        let configured =
+            || configured().map(|texts| texts.into_iter().map(str::to_owned).collect());
+        let patterns: Vec<String> = typed.or_else(configured).unwrap_or_default();
+        let (models, warnings) = loaded
+            .models
+            .scope(&patterns, &|provider| usable.contains(provider));
+        self.warn(warnings);
+        (patterns, models)
+    }
+
+    fn level(
+        &self,
+        loaded: &Loaded,
+        resolved: &Resolved,
+        stored: &OpenedSession,
+        is_first: bool,
+    ) -> ThinkingLevel {
+        let typed = self.typed.value(Id::Thinking).filter(|_| is_first);
+        if let Some(name) = typed {
+            match ThinkingLevel::parse(name) {
+                Some(level) => return level,
+                None => {
+                    let names = ThinkingLevel::ALL.map(ThinkingLevel::as_str).join(", ");
+                    self.warn([format!(
+                        "Invalid thinking level \"{name}\". Valid values: {names}"
+                    )]);
+                }
+            }
+        }
+        let setting = loaded
+            .folder
+            .settings
+            .text(key::DEFAULT_THINKING_LEVEL)
+            .and_then(ThinkingLevel::parse);
+        resolved
+            .thinking
+            .or(stored.thinking)
+            .or(setting)
+            .unwrap_or(ThinkingLevel::Medium)
+    }
+
+    fn tools(&self) -> Vec<String> {
+        let allow = self.typed.list(Id::Tools);
+        let initial: &[&str] = if self.typed.has(Id::NoTools) {
+            &[]
+        } else {
+            &registry::DEFAULT
+        };
+        let deny = self.typed.list(Id::ExcludeTools).unwrap_or_default();
+        let selection = registry::select(initial, allow.as_deref(), &deny, &[]);
+        self.warn(
+            selection
+                .unknown
+                .iter()
+                .map(|name| format!("unknown tool \"{name}\"")),
+        );
+        selection.active
+    }
+
+    /// Tools that may be offered in the course of a session.
+    fn all_tools(&self) -> Vec<String> {
+        let allow = self.typed.list(Id::Tools);
+        let deny = self.typed.list(Id::ExcludeTools).unwrap_or_default();
+        registry::select(&registry::ALL, allow.as_deref(), &deny, &[]).active
+    }
+
+    /// What commands get besides what they inherit.
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
+    fn prompt_maker(&self, workspace: &Path, resources: Arc<Resources>) -> fluzo_host::PromptMaker {
+        let text = |file: &fluzo_resources::PromptFile| file.text.clone();
+        let custom = self
+            .prompt_text(Id::SystemPrompt, workspace)
+            .or_else(|| resources.system.as_ref().map(text));
+        let append = self
+            .prompt_text(Id::AppendSystemPrompt, workspace)
+            .or_else(|| resources.append.as_ref().map(text));
+        let docs = resource_sources::docs(&self.surroundings);
+        let (date, cwd) = (local_date(), workspace.to_string_lossy().into_owned());
+        Arc::new(move |tools| {
+            let parts = SystemPrompt {
+                custom: custom.as_deref(),
+                docs: &docs,
+                append: append.as_deref(),
+                context_files: &resources.context_files,
+                skills: &resources.skills,
+                date: &date,
+                cwd: &cwd,
+            };
+            system_prompt(&parts, tools)
+        })
+    }
+
+    /// Text, or the content of the file of that name.
+    fn prompt_text(&self, id: Id, workspace: &Path) -> Option<String> {
+        let values = self.typed.values(id);
+        let values = if id == Id::SystemPrompt {
+            values.last().into_iter().collect::<Vec<_>>()
+        } else {
+            values.iter().collect()
+        };
+        let texts = values.into_iter().map(|value| {
+            let path = workspace.join(value);
+            if !path.is_file() {
+                return value.clone();
+            }
+            std::fs::read(&path)
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                .unwrap_or_else(|error| {
+                    self.warn([format!(
+                        "Could not read system prompt file {}: {error}",
+                        path.display()
+                    )]);
+                    value.clone()
+                })
+        });
+        let texts: Vec<String> = texts.collect();
+        (!texts.is_empty()).then(|| texts.join("\n\n"))
+    }
+
+    /// The folder that holds the file of `session`, else where new sessions of its working
+    /// folder are kept.
+    fn folder_of(&self, session: &Session) -> PathBuf {
+        let own = session.path();
+        let own = own.as_deref().and_then(Path::parent).map(Path::to_owned);
+        own.unwrap_or_else(|| self.sessions(&session.header().cwd).0)
+    }
+
+    fn sessions(&self, cwd: &str) -> (PathBuf, Option<PathBuf>) {
+        let workspace = Path::new(cwd);
+        let folder =
+            AgentFolder::read_for(&self.surroundings, workspace, self.typed.has(Id::Approve));
+        folder.sessions(
+            &self.surroundings,
+            self.typed.value(Id::SessionDir),
+            workspace,
+        )
+    }
+}
+
+impl SessionFactory for OpenProfile {
+    fn create(
+        &self,
+        beside: &Session,
+        parent: Option<String>,
+        entries: Vec<Entry>,
+    ) -> Result<Arc<dyn SessionStore>, String> {
+        let now = now_ms();
+        let cwd = beside.header().cwd;
+        let mut header = Header::new(self.ids.session_id(now), iso_utc(now), cwd);
+        header.parent_session = parent;
+        if beside.path().is_none() {
+            return Ok(Arc::new(MemoryStore::with_entries(header, entries)));
+        }
+        let folder = self.folder_of(beside);
+        let store = JsonlStore::create_in(&folder, header, entries, Arc::clone(&self.ids));
+        Ok(Arc::new(store.map_err(|error| with_causes(&error))?))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn SessionStore>, String> {
+        let path = self.surroundings.path(&path.to_string_lossy());
+        let store = if path.exists() {
+            JsonlStore::open(&path, Arc::clone(&self.ids))
+        } else {
+            let now = now_ms();
+            let cwd = self.surroundings.cwd.clone()?;
+            let id = self.ids.session_id(now);
+            let header = Header::new(id, iso_utc(now), cwd.to_string_lossy());
+            JsonlStore::create(&path, header, Vec::new(), Arc::clone(&self.ids))
+        };
+        let store = store.map_err(|error| with_causes(&error))?;
+        let cwd = PathBuf::from(SessionStore::header(&store).cwd);
+        if !cwd.is_dir() {
+            return Err(format!(
+                "Stored session working directory does not exist: {}",
+                cwd.display()
+            ));
+        }
+        Ok(Arc::new(store))
+    }
+
+    fn import(&self, beside: &Session, path: &Path) -> Result<PathBuf, String> {
+        let path = self.surroundings.path(&path.to_string_lossy());
+        let imported = import::import(&path, &self.folder_of(beside));
+        let imported = imported.map_err(|error| with_causes(&error))?;
+        self.warn(imported.notice());
+        Ok(imported.path)
+    }
+
+    fn list(&self, all: bool) -> Result<Value, String> {
+        let cwd = self.surroundings.cwd.clone()?;
+        let (folder, root) = self.sessions(&cwd.to_string_lossy());
+        let found = match root.filter(|_| all) {
+            Some(root) => list::list_all(&root),
+            None => list::list(&folder),
+        };
+        let found = found.map_err(|error| with_causes(&error))?;
+        Ok(found.iter().map(shown).collect())
+    }
+
+    fn build(&self, store: Arc<dyn SessionStore>, sinks: Sinks) -> Result<AgentSession, String> {
+        self.make(store, sinks)
+    }
+}
+
+/// A session of a list, as clients see it.
+fn shown(info: &SessionInfo) -> Value {
+    json!({
+        "path": info.path.to_string_lossy(), "id": info.header.id, "cwd": info.header.cwd,
+        "name": info.name, "parentSessionPath": info.header.parent_session,
+        "created": info.header.timestamp, "modified": iso_utc(info.modified_ms),
+        "messageCount": info.message_count, "firstMessage": info.first_message,
+        "folderGone": info.folder_gone,
+    })
+}
+
+/// Providers that requests can be authorised for.
+fn usable(loaded: &Loaded, typed: &Typed) -> BTreeSet<String> {
+    let ring = loaded.keys(typed, None);
+    let available = ring.available();
+    let providers = loaded.models.providers();
+    let usable = providers.into_iter().filter(|p| available.has(p));
+    usable.map(str::to_owned).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

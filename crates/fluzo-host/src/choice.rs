@@ -1,0 +1,102 @@
+//! What requests are made of at the moment: model, thinking level, tools, system prompt.
+
+use std::sync::Arc;
+
+use fluzo_agent::{RunContext, Tool, ToolSet};
+use fluzo_llm::{Model, ThinkingLevel};
+use fluzo_protocol::Direction;
+
+/// A model of the scope, perhaps with a thinking level of its own.
+#[derive(Debug, Clone)]
+pub struct Scoped {
+    /// The model.
+    pub model: Arc<Model>,
+    /// The level that stands behind its pattern.
+    pub thinking: Option<ThinkingLevel>,
+}
+
+/// Makes the system prompt for the tools on offer.
+pub type PromptMaker = Arc<dyn Fn(&ToolSet) -> String + Send + Sync>;
+
+/// The choices that count now.
+pub(crate) struct Choice {
+    pub(crate) model: Arc<Model>,
+    pub(crate) thinking: ThinkingLevel,
+    pub(crate) scope: Vec<Scoped>,
+    pub(crate) patterns: Vec<String>,
+    /// All tools there are.
+    pub(crate) all_tools: ToolSet,
+    /// Those on offer.
+    pub(crate) tools: ToolSet,
+    pub(crate) system_prompt: Arc<str>,
+    pub(crate) prompt_maker: PromptMaker,
+}
+
+impl Choice {
+    /// Offers the tools of these names, in this order; unknown names are left out and returned.
+    pub(crate) fn offer(&mut self, names: &[String]) -> Vec<String> {
+        let mut unknown = Vec::new();
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for name in names {
+            match self.all_tools.find(name) {
+                Some(tool) => tools.push(tool),
+                None => unknown.push(name.clone()),
+            }
+        }
+        self.tools = ToolSet::new(tools);
+        self.system_prompt = (self.prompt_maker)(&self.tools).into();
+        unknown
+    }
+
+    /// Switches to `model`. The level is `explicit` if there is one, else the present one, as
+    /// far as the model knows it.
+    pub(crate) fn switch(&mut self, model: Arc<Model>, explicit: Option<ThinkingLevel>) {
+        self.thinking = model.clamp(explicit.unwrap_or(self.thinking));
+        self.model = model;
+    }
+
+    /// The model after the present one among `models`; none when there is no other.
+    pub(crate) fn next(&self, models: &[Scoped], direction: Direction) -> Option<Scoped> {
+        if models.len() < 2 {
+            return None;
+        }
+        let same = |scoped: &Scoped| {
+            (&scoped.model.provider, &scoped.model.id) == (&self.model.provider, &self.model.id)
+        };
+        let at = models.iter().position(same);
+        let last = models.len() - 1;
+        let next = match (at, direction) {
+            (None, _) => 0,
+            (Some(at), Direction::Forward) => (at + 1) % models.len(),
+            (Some(0), Direction::Backward) => last,
+            (Some(at), Direction::Backward) => at - 1,
+        };
+        models.get(next).cloned()
+    }
+
+    /// The level after the present one that the model knows; none when it does not think.
+    pub(crate) fn next_level(&self) -> Option<ThinkingLevel> {
+        let levels = levels(&self.model);
+        if levels.len() < 2 {
+            return None;
+        }
+        let at = levels.iter().position(|level| *level == self.thinking);
+        levels
+            .get(at.map_or(0, |at| (at + 1) % levels.len()))
+            .copied()
+    }
+
+    /// Puts the choices into `context`.
+    pub(crate) fn apply(&self, context: &mut RunContext) {
+        context.model = Arc::clone(&self.model);
+        context.thinking = self.thinking;
+        context.tools = self.tools.clone();
+        context.system_prompt = Arc::clone(&self.system_prompt);
+    }
+}
+
+/// The levels that `model` knows, rising; only `off` when it does not think.
+pub(crate) fn levels(model: &Model) -> Vec<ThinkingLevel> {
+    let known = |level: &ThinkingLevel| model.supports(*level);
+    ThinkingLevel::ALL.into_iter().filter(known).collect()
+}

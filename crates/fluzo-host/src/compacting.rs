@@ -1,0 +1,454 @@
+//! When the session is compacted, and what follows from it: by hand, when the context is
+//! about to fill the window, and when a request did not fit.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fluzo_agent::compaction::{context_tokens, estimate_all, text_tokens};
+use fluzo_agent::{RunContext, RunEnd, RunOutcome};
+use fluzo_llm::{AbortSignal, AssistantMessage, BoxFuture, Message, Model, StreamErrorKind};
+use fluzo_protocol::{CompactionReason as Shown, CompactionResult, Event};
+use fluzo_runtime::branch_summary::BranchSummaryRequest;
+use fluzo_runtime::compact::{
+    Breakdown, Compacted, CompactionError, CompactionGuard, CompactionReason, CompactionRequest,
+    CompactionSettings, Compactor, OVERFLOW_AGAIN, Preparation, ReadyCompaction, is_due, prepare,
+};
+use fluzo_runtime::operation::Continuation;
+use fluzo_stdx::error::with_causes;
+
+use crate::SessionHooks;
+use crate::core::Core;
+use crate::hooks::{CompactionAction, CompactionPlan, HookError};
+use crate::user_shell::UserCommands;
+
+/// Compacts the session of [`Core`].
+pub(crate) struct Compacting {
+    core: Arc<Core>,
+    hooks: Arc<dyn SessionHooks>,
+    commands: Arc<UserCommands>,
+    pub(crate) compactor: Compactor,
+    settings: Mutex<CompactionSettings>,
+    summary_model: Option<Arc<Model>>,
+    branch_reserve: u64,
+    active: Mutex<Option<(AbortSignal, CompactionReason)>>,
+    guard: Mutex<CompactionGuard>,
+    /// A request of the present prompt did not fit, and the session was compacted for it.
+    overflow_tried: AtomicBool,
+    /// The run that the compaction is for has been aborted.
+    run_aborted: AtomicBool,
+}
+
+/// How the session is compacted.
+pub struct CompactionParts {
+    /// When and how far.
+    pub settings: CompactionSettings,
+    /// Makes summaries.
+    pub compactor: Compactor,
+    /// The model for summaries; that of the session without one.
+    pub summary_model: Option<Arc<Model>>,
+    /// Tokens kept free for the summary of a branch.
+    pub branch_reserve_tokens: u64,
+}
+
+/// What a response says about the room that is left.
+enum Room {
+    Enough,
+    /// The context is about to fill the window.
+    Little,
+    /// The request did not fit.
+    None,
+}
+
+impl Compacting {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        hooks: Arc<dyn SessionHooks>,
+        commands: Arc<UserCommands>,
+        parts: CompactionParts,
+    ) -> Self {
+        Self {
+            core,
+            hooks,
+            commands,
+            compactor: parts.compactor,
+            settings: Mutex::new(parts.settings),
+            summary_model: parts.summary_model,
+            branch_reserve: parts.branch_reserve_tokens,
+            active: Mutex::default(),
+            guard: Mutex::default(),
+            overflow_tried: AtomicBool::new(false),
+            run_aborted: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        lock(&self.active).is_some()
+    }
+
+    /// Whether one is going on that the user asked for.
+    pub(crate) fn is_manual(&self) -> bool {
+        let manual = |(_, reason): &(_, CompactionReason)| *reason == CompactionReason::Manual;
+        lock(&self.active).as_ref().is_some_and(manual)
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        lock(&self.settings).enabled
+    }
+
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        lock(&self.settings).enabled = enabled;
+    }
+
+    /// Ends the compaction that is going on, if there is one.
+    pub(crate) fn cancel(&self) {
+        if let Some((abort, _)) = &*lock(&self.active) {
+            abort.cancel();
+        }
+    }
+
+    /// Ends a compaction that belongs to a run, and remembers that the run is aborted.
+    pub(crate) fn cancel_automatic(&self) {
+        self.run_aborted.store(true, Ordering::SeqCst);
+        if !self.is_manual() {
+            self.cancel();
+        }
+    }
+
+    /// Begins a prompt: the context is made to fit first, where it can be told that it does
+    /// not. Returns whether the prompt was aborted meanwhile.
+    pub(crate) async fn before_prompt(&self) -> bool {
+        self.overflow_tried.store(false, Ordering::SeqCst);
+        self.run_aborted.store(false, Ordering::SeqCst);
+        let (messages, model) = self.standing();
+        let last = messages.iter().rev().find_map(|m| m.as_assistant());
+        if last.is_some() && self.is_due(&messages, &model) {
+            self.threshold().await;
+        }
+        self.run_aborted.load(Ordering::SeqCst)
+    }
+
+    /// Compacts because the user asked for it.
+    pub(crate) async fn manual(&self, focus: Option<String>) -> Result<CompactionResult, String> {
+        let compacted = self.show(CompactionReason::Manual, focus, false).await;
+        match compacted {
+            Ok(compacted) => Ok(result(&compacted)),
+            Err(error) => Err(with_causes(&error)),
+        }
+    }
+
+    /// What the summary of a branch is asked for with.
+    pub(crate) fn branch_request(&self) -> BranchSummaryRequest {
+        let choice = self.core.choice();
+        BranchSummaryRequest {
+            model: self.model_for_summaries(&choice.model),
+            thinking: choice.thinking,
+            reserve_tokens: self.branch_reserve,
+            custom_instructions: None,
+            replace_instructions: false,
+            session_id: Some(self.core.session.header().id),
+        }
+    }
+
+    fn model_for_summaries(&self, model: &Arc<Model>) -> Arc<Model> {
+        Arc::clone(self.summary_model.as_ref().unwrap_or(model))
+    }
+
+    fn standing(&self) -> (Vec<Arc<Message>>, Arc<Model>) {
+        let model = Arc::clone(&self.core.choice().model);
+        (self.core.context().clone(), model)
+    }
+
+    fn is_due(&self, messages: &[Arc<Message>], model: &Model) -> bool {
+        let settings = *lock(&self.settings);
+        let tokens = context_tokens(messages).tokens;
+        let due = settings.enabled && is_due(tokens, model.context_window, &settings);
+        if !due {
+            lock(&self.guard).reset();
+        }
+        due
+    }
+
+    fn room(&self, run: &RunOutcome, messages: &[Arc<Message>], model: &Model) -> Room {
+        let overflow = StreamErrorKind::Overflow;
+        match &run.end {
+            RunEnd::Aborted | RunEnd::Halted(_) => return Room::Enough,
+            RunEnd::Failed(error) if error.kind == overflow && self.is_enabled() => {
+                return Room::None;
+            }
+            _ => {}
+        }
+        let last = messages.last().and_then(|message| message.as_assistant());
+        let silent = |last: &AssistantMessage| {
+            last.model == model.id
+                && last
+                    .usage
+                    .overflows(&last.stop_reason, model.context_window)
+        };
+        if self.is_enabled() && last.is_some_and(silent) {
+            return Room::None;
+        }
+        if self.is_due(messages, model) {
+            Room::Little
+        } else {
+            Room::Enough
+        }
+    }
+
+    /// Compacts for a request that did not fit; the context to make it again with.
+    async fn overflow(&self) -> Option<Vec<Arc<Message>>> {
+        if self.overflow_tried.swap(true, Ordering::SeqCst) {
+            self.fail(CompactionReason::Overflow, OVERFLOW_AGAIN).await;
+            return None;
+        }
+        // A response that says something is no failure: it is not asked for again.
+        let again = self.without_last_failure().is_some();
+        let done = self.show(CompactionReason::Overflow, None, again).await;
+        if done.is_err() || self.run_aborted.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.without_last_failure().or_else(|| self.waiting())
+    }
+
+    /// Compacts because the window is about to be full. False when that failed or is of no use.
+    async fn threshold(&self) -> bool {
+        if !lock(&self.guard).permits() {
+            let text = self.breakdown().to_string();
+            self.fail(CompactionReason::Threshold, &text).await;
+            return false;
+        }
+        let done = self.show(CompactionReason::Threshold, None, false).await;
+        if let Ok(compacted) = &done {
+            let window = self.core.choice().model.context_window;
+            let limit = lock(&self.settings).limit_in(window).unwrap_or(u64::MAX);
+            let (before, after) = (compacted.tokens_before, compacted.estimated_tokens_after);
+            lock(&self.guard).note(before, after, limit);
+        }
+        done.is_ok()
+    }
+
+    /// The context without the response that failed; none when the last one did not.
+    fn without_last_failure(&self) -> Option<Vec<Arc<Message>>> {
+        let mut messages = self.core.context().clone();
+        let failed = |m: &Arc<Message>| {
+            m.as_assistant()
+                .is_some_and(|last| last.failed() || last.content.is_empty())
+        };
+        messages.last().is_some_and(failed).then(|| {
+            messages.pop();
+            messages
+        })
+    }
+
+    /// The context, when something waits in the queues to go on with.
+    fn waiting(&self) -> Option<Vec<Arc<Message>>> {
+        self.core
+            .broadcast
+            .anything_queued()
+            .then(|| self.core.context().clone())
+    }
+
+    /// Compacts and shows its beginning and its end.
+    async fn show(
+        &self,
+        reason: CompactionReason,
+        focus: Option<String>,
+        again: bool,
+    ) -> Result<Compacted, CompactionError> {
+        let active = Active::begin(self, reason);
+        let shown = shown(reason);
+        self.core
+            .broadcast
+            .show(Event::CompactionStart { reason: shown })
+            .await;
+        let done = self.compact(reason, focus, &active.0).await;
+        let done = match done {
+            Ok(compacted) => self.core.rebuild().map(|()| compacted).map_err(Into::into),
+            Err(error) => Err(error),
+        };
+        drop(active);
+        let aborted = matches!(done, Err(CompactionError::Cancelled));
+        let error = done.as_ref().err().filter(|_| !aborted);
+        let aborted_run = self.run_aborted.load(Ordering::SeqCst);
+        let event = Event::CompactionEnd {
+            reason: shown,
+            result: done.as_ref().ok().map(result),
+            aborted,
+            will_retry: again && done.is_ok() && !aborted_run,
+            error_message: error.map(|error| reason.failure(error)),
+        };
+        self.core.broadcast.show(event).await;
+        done
+    }
+
+    async fn compact(
+        &self,
+        reason: CompactionReason,
+        focus: Option<String>,
+        abort: &AbortSignal,
+    ) -> Result<Compacted, CompactionError> {
+        let request = {
+            let choice = self.core.choice();
+            CompactionRequest {
+                settings: *lock(&self.settings),
+                model: self.model_for_summaries(&choice.model),
+                window_model: Arc::clone(&choice.model),
+                thinking: choice.thinking,
+                custom_instructions: focus,
+                reason,
+                ready_made: None,
+                session_id: Some(self.core.session.header().id),
+            }
+        };
+        let session = &self.core.session;
+        let preparation = prepare(session, &request)?;
+        let plan = plan(&preparation, &request);
+        let hooked = self.hooks.before_compaction(&plan);
+        let action = match abort.run_until_cancelled(hooked).await {
+            None => return Err(CompactionError::Cancelled),
+            Some(Ok(action)) => action,
+            Some(Err(error)) => {
+                self.tell(error).await;
+                CompactionAction::Go
+            }
+        };
+        let ready = match action {
+            CompactionAction::Cancel => return Err(CompactionError::Cancelled),
+            CompactionAction::Use(own) => ReadyCompaction {
+                summary: own.summary,
+                first_kept_entry_id: own.first_kept_entry_id,
+                tokens_before: own.tokens_before,
+                details: own.details,
+                from_hook: true,
+                usage: fluzo_llm::Usage::default(),
+            },
+            CompactionAction::Go => {
+                self.compactor
+                    .summarise(&preparation, &request, abort)
+                    .await?
+            }
+        };
+        self.compactor.store(session, &preparation, ready, abort)
+    }
+
+    async fn tell(&self, error: HookError) {
+        let event = Event::ExtensionError {
+            path: error.path,
+            event: "session_before_compact".to_owned(),
+            error: error.message,
+        };
+        self.core.broadcast.show(event).await;
+    }
+
+    /// A compaction that is not even tried.
+    async fn fail(&self, reason: CompactionReason, text: &str) {
+        let event = Event::CompactionEnd {
+            reason: shown(reason),
+            result: None,
+            aborted: false,
+            will_retry: false,
+            error_message: Some(text.to_owned()),
+        };
+        self.core.broadcast.show(event).await;
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        let messages = self.core.context().clone();
+        let choice = self.core.choice();
+        let window = choice.model.context_window;
+        let (summaries, others): (Vec<_>, Vec<_>) = messages
+            .iter()
+            .partition(|message| matches!(***message, Message::CompactionSummary(_)));
+        let tools: u64 = choice
+            .tools
+            .specs()
+            .iter()
+            .map(|spec| text_tokens(&serde_json::to_string(spec).unwrap_or_default()))
+            .sum();
+        Breakdown {
+            window,
+            reserve: lock(&self.settings).reserve_in(window),
+            system_prompt: text_tokens(&choice.system_prompt),
+            tools,
+            summary: estimate_all(summaries),
+            messages: estimate_all(others),
+        }
+    }
+}
+
+impl Continuation for Compacting {
+    fn after_run<'a>(
+        &'a self,
+        run: &'a RunOutcome,
+        _abort: &'a AbortSignal,
+    ) -> BoxFuture<'a, Option<Vec<Arc<Message>>>> {
+        Box::pin(async move {
+            if let Err(error) = self.commands.flush(&self.core) {
+                self.core.remark(crate::session::unsaved(&error));
+            }
+            let (messages, model) = self.standing();
+            match self.room(run, &messages, &model) {
+                Room::Enough => None,
+                Room::None => self.overflow().await,
+                Room::Little => {
+                    self.threshold().await;
+                    let aborted = self.run_aborted.load(Ordering::SeqCst);
+                    self.waiting().filter(|_| !aborted)
+                }
+            }
+        })
+    }
+
+    fn refresh(&self, context: &mut RunContext) {
+        self.core.refresh(context);
+    }
+}
+
+/// Marks a compaction as going on for as long as it lives.
+struct Active<'a>(AbortSignal, &'a Compacting);
+
+impl<'a> Active<'a> {
+    fn begin(compacting: &'a Compacting, reason: CompactionReason) -> Self {
+        let abort = AbortSignal::new();
+        *lock(&compacting.active) = Some((abort.clone(), reason));
+        Self(abort, compacting)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        *lock(&self.1.active) = None;
+    }
+}
+
+fn plan(preparation: &Preparation, request: &CompactionRequest) -> CompactionPlan {
+    CompactionPlan {
+        reason: shown(request.reason),
+        first_kept_entry_id: preparation.first_kept_entry_id.clone(),
+        tokens_before: preparation.tokens_before,
+        messages: preparation.messages_to_summarize.len() + preparation.turn_prefix_messages.len(),
+        is_split_turn: preparation.is_split_turn(),
+        previous_summary: preparation.previous_summary.clone(),
+        custom_instructions: request.custom_instructions.clone(),
+    }
+}
+
+fn result(compacted: &Compacted) -> CompactionResult {
+    CompactionResult {
+        summary: compacted.summary.clone(),
+        first_kept_entry_id: compacted.first_kept_entry_id.clone(),
+        tokens_before: compacted.tokens_before,
+        details: compacted.details.clone(),
+    }
+}
+
+fn shown(reason: CompactionReason) -> Shown {
+    match reason {
+        CompactionReason::Manual => Shown::Manual,
+        CompactionReason::Threshold => Shown::Threshold,
+        CompactionReason::Overflow => Shown::Overflow,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,207 @@
+//! Doubles of what a session needs of the program around it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use fluzo_exec::LocalFileSystem;
+use fluzo_host::hooks::{
+    BeforeRun, CompactionAction, CompactionPlan, HookCommand, HookError, Input, InputAction,
+    NavigationAction, SwitchTo,
+};
+use fluzo_host::{
+    Export, Exporter, RequestPreview, SessionHooks, SettingsStore, Shared, UserShell,
+};
+use fluzo_llm::message::BashExecutionMessage;
+use fluzo_llm::{AbortSignal, BoxFuture, ModelRequest};
+use fluzo_resources::{Discover, Resources, Sources};
+use fluzo_testkit::Switch;
+use serde_json::{Value, json};
+
+/// Remembers what was set.
+#[derive(Default)]
+pub struct Remembers(pub Mutex<Vec<(String, Value)>>);
+
+impl SettingsStore for Remembers {
+    fn set(&self, key: &str, value: Value) -> Result<(), String> {
+        self.0.lock().unwrap().push((key.to_owned(), value));
+        Ok(())
+    }
+}
+
+/// Says `out` to every command, once `ready` is flipped.
+pub struct FakeShell {
+    pub ready: Switch,
+}
+
+impl Default for FakeShell {
+    fn default() -> Self {
+        let ready = Switch::new();
+        ready.flip();
+        Self { ready }
+    }
+}
+
+impl UserShell for FakeShell {
+    fn run<'a>(
+        &'a self,
+        command: &'a str,
+        abort: &'a AbortSignal,
+    ) -> BoxFuture<'a, Result<BashExecutionMessage, String>> {
+        Box::pin(async move {
+            let ended = abort.run_until_cancelled(self.ready.wait()).await;
+            Ok(BashExecutionMessage {
+                command: command.to_owned(),
+                output: "out".to_owned(),
+                exit_code: ended.map(|()| 0),
+                cancelled: ended.is_none(),
+                truncated: false,
+                full_output_path: None,
+                exclude_from_context: None,
+                timestamp: 0,
+                extra: Default::default(),
+            })
+        })
+    }
+}
+
+/// Writes nothing and says where it would.
+#[derive(Default)]
+pub struct NoExporter;
+
+impl Exporter for NoExporter {
+    fn html(&self, _export: &Export<'_>, path: Option<&str>) -> Result<PathBuf, String> {
+        Ok(Path::new(path.unwrap_or("page.html")).to_owned())
+    }
+
+    fn jsonl(&self, _export: &Export<'_>, path: Option<&str>) -> Result<PathBuf, String> {
+        Ok(Path::new(path.unwrap_or("session.jsonl")).to_owned())
+    }
+
+    fn share<'a>(
+        &'a self,
+        _export: &'a Export<'a>,
+        _abort: &'a AbortSignal,
+    ) -> BoxFuture<'a, Result<Shared, String>> {
+        Box::pin(std::future::ready(Err("not here".to_owned())))
+    }
+}
+
+/// Shows what a request is made of.
+pub struct PlainPreview;
+
+impl RequestPreview for PlainPreview {
+    fn body(&self, request: ModelRequest) -> Result<Value, String> {
+        Ok(
+            json!({ "model": request.model.id, "system": &*request.system_prompt,
+            "messages": request.transcript.len() }),
+        )
+    }
+}
+
+/// Resources of an empty folder.
+pub fn no_resources() -> Arc<Resources> {
+    let folder = Path::new("/nowhere");
+    let mut sources = Sources::new(Arc::new(LocalFileSystem), folder, None, folder);
+    sources.discover = Discover {
+        context_files: false,
+        skills: false,
+        prompts: false,
+        themes: false,
+    };
+    Arc::new(Resources::load(&sources))
+}
+
+/// Hooks that do as they are told and remember that they were called.
+#[derive(Default)]
+pub struct ScriptedSessionHooks {
+    pub called: Mutex<Vec<String>>,
+    pub input: Mutex<Option<Result<InputAction, HookError>>>,
+    pub before_run: Mutex<BeforeRun>,
+    pub compaction: Mutex<CompactionAction>,
+    pub navigation: Mutex<NavigationAction>,
+    pub keeps_session: Mutex<bool>,
+}
+
+impl ScriptedSessionHooks {
+    fn note(&self, what: impl Into<String>) {
+        self.called.lock().unwrap().push(what.into());
+    }
+
+    pub fn called(&self) -> Vec<String> {
+        self.called.lock().unwrap().clone()
+    }
+}
+
+impl SessionHooks for ScriptedSessionHooks {
+    fn commands(&self) -> Vec<HookCommand> {
+        vec![HookCommand {
+            name: "hook".into(),
+            description: Some("A command of a hook".into()),
+            source: json!({ "path": "hooks", "source": "sdk", "scope": "temporary", "origin": "top-level" }),
+        }]
+    }
+
+    fn command<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<(), HookError>> {
+        self.note(format!("command {name} {arguments}"));
+        let failed = HookError {
+            path: "hooks".into(),
+            message: "no".into(),
+        };
+        Box::pin(std::future::ready(if arguments == "fail" {
+            Err(failed)
+        } else {
+            Ok(())
+        }))
+    }
+
+    fn input(&self, input: Input) -> BoxFuture<'_, Result<InputAction, HookError>> {
+        self.note(format!("input {}", input.text));
+        let said = self.input.lock().unwrap().take();
+        Box::pin(std::future::ready(
+            said.unwrap_or(Ok(InputAction::Go(input))),
+        ))
+    }
+
+    fn before_run<'a>(
+        &'a self,
+        prompt: &'a str,
+        _system_prompt: &'a str,
+    ) -> BoxFuture<'a, Result<BeforeRun, HookError>> {
+        self.note(format!("before_run {prompt}"));
+        let said = std::mem::take(&mut *self.before_run.lock().unwrap());
+        Box::pin(std::future::ready(Ok(said)))
+    }
+
+    fn before_compaction<'a>(
+        &'a self,
+        plan: &'a CompactionPlan,
+    ) -> BoxFuture<'a, Result<CompactionAction, HookError>> {
+        self.note(format!("before_compaction {:?}", plan.reason));
+        let said = std::mem::take(&mut *self.compaction.lock().unwrap());
+        Box::pin(std::future::ready(Ok(said)))
+    }
+
+    fn before_navigation<'a>(
+        &'a self,
+        _entry_id: &'a str,
+    ) -> BoxFuture<'a, Result<NavigationAction, HookError>> {
+        self.note("before_navigation");
+        let said = std::mem::take(&mut *self.navigation.lock().unwrap());
+        Box::pin(std::future::ready(Ok(said)))
+    }
+
+    fn before_switch<'a>(&'a self, to: SwitchTo<'a>) -> BoxFuture<'a, Result<bool, HookError>> {
+        self.note(format!("before_switch {to:?}"));
+        let keeps = *self.keeps_session.lock().unwrap();
+        Box::pin(std::future::ready(Ok(!keeps)))
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), HookError>> {
+        self.note("shutdown");
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
