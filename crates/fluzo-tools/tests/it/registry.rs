@@ -15,6 +15,13 @@ fn every_name_has_its_tool() {
 }
 
 #[test]
+fn only_edit_expects_something_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let edits = |name: &&str| builtin(name, &env(dir.path())).unwrap().edits();
+    assert_eq!(ALL.into_iter().filter(edits).collect::<Vec<_>>(), ["edit"]);
+}
+
+#[test]
 fn schemas_of_read_edit_write_and_ls() {
     let dir = tempfile::tempdir().unwrap();
     let env = env(dir.path());
