@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fluzo_agent::Halt;
 use fluzo_agent::compaction::{
-    BRANCH_PREAMBLE, BRANCH_SUMMARY_TOKENS, BranchItem, BranchSelection, BranchWords,
-    CompactionSettings, FileOperations, branch_prompt, parts_of, summary_thinking,
+    BRANCH_PREAMBLE, BranchItem, BranchSelection, BranchWords, CompactionSettings, FileOperations,
+    branch_prompt, branch_summary_cap, parts_of, summary_thinking,
 };
 use fluzo_llm::{AbortSignal, Message, Model, StreamError, ThinkingLevel, Usage};
 use fluzo_session::context::{compaction_summary, context_message};
@@ -166,11 +166,7 @@ impl Compactor {
         if parts.is_empty() {
             return Err(BranchSummaryError::NothingToSummarise);
         }
-        let most = request.model.max_tokens;
-        let cap = match most {
-            0 => BRANCH_SUMMARY_TOKENS,
-            most => most.min(BRANCH_SUMMARY_TOKENS),
-        };
+        let cap = branch_summary_cap(&request.model);
         let words = |text: &str| branch_prompt(text, request.words());
         let asked = Asked {
             model: &request.model,

@@ -77,11 +77,9 @@ impl Asker<'_> {
             match error.kind {
                 StreamErrorKind::Overflow if trims < MOST_TRIMS => {
                     trims += 1;
-                    let length = length_of(&text_of(&asked.parts));
-                    if length / 2 == 0 {
+                    if !halve(&mut asked.parts) {
                         return Err(AskError::Failed(error));
                     }
-                    trim(&mut asked.parts, length / 2);
                 }
                 StreamErrorKind::FormRefused if !switched && self.learns(&asked, &error) => {
                     switched = true;
@@ -166,6 +164,13 @@ async fn read(
             }
         }
     }
+}
+
+/// Shortens the conversation by about a half; returns whether it became shorter.
+fn halve(parts: &mut Vec<Part>) -> bool {
+    let before = length_of(&text_of(parts));
+    trim(parts, before / 2);
+    length_of(&text_of(parts)) < before
 }
 
 /// How long the conversation may be to fit by its estimate, when the window is known.

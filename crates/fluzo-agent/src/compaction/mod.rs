@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use fluzo_llm::{Message, Model, ThinkingLevel};
 
-/// Most output tokens of a branch summary.
+/// Most output tokens of a branch summary, where the model has room for them.
 pub const BRANCH_SUMMARY_TOKENS: u64 = 2048;
 
 /// Below this many output tokens a summary is made without thinking, which would use them up.
@@ -82,6 +82,16 @@ impl CompactionSettings {
     }
 }
 
+/// Most output tokens of a branch summary by `model`: a quarter of its window at most.
+pub fn branch_summary_cap(model: &Model) -> u64 {
+    let tokens = at_most(
+        BRANCH_SUMMARY_TOKENS,
+        model.context_window / 4,
+        model.context_window,
+    );
+    capped(tokens, model)
+}
+
 /// Whether a context of `tokens` has to be compacted in a window of `window` tokens. Does not
 /// ask whether that is enabled.
 pub fn is_due(tokens: u64, window: u64, settings: &CompactionSettings) -> bool {
@@ -120,13 +130,14 @@ fn at_most(tokens: u64, most: u64, window: u64) -> u64 {
     tokens.min(most)
 }
 
-/// At least one token: a request for none is refused everywhere.
+/// No more than `model` can say, and than half of what it can read. At least one token: a
+/// request for none is refused everywhere.
 fn capped(tokens: u64, model: &Model) -> u64 {
-    let most = match model.max_tokens {
-        0 => tokens,
-        most => tokens.min(most),
-    };
-    most.max(1)
+    let known = |limit: u64| if limit == 0 { u64::MAX } else { limit };
+    tokens
+        .min(known(model.max_tokens))
+        .min(known(model.context_window / 2))
+        .max(1)
 }
 
 #[cfg(test)]

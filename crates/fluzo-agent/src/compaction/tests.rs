@@ -282,28 +282,35 @@ fn most_tokens_of_a_summary() {
         reserve_tokens: 9,
         ..usual
     };
-    // Settings, window, the model's own limit, summary, turn prefix.
+    // Settings, window of the session, window and limit of the model, summary, turn prefix.
     let rows = [
-        (usual, 200_000, 0, 13_107, 8_192),
-        (usual, 200_000, 64_000, 13_107, 8_192),
-        (usual, 200_000, 4_096, 4_096, 4_096),
-        (usual, 200_000, 10_000, 10_000, 8_192),
-        (odd, 200_000, 0, 7, 4),
-        (usual, 4_096, 0, 819, 512),
-        (usual, 1, 0, 1, 1),
+        (usual, 200_000, 200_000, 0, 13_107, 8_192),
+        (usual, 200_000, 200_000, 64_000, 13_107, 8_192),
+        (usual, 200_000, 200_000, 4_096, 4_096, 4_096),
+        (usual, 200_000, 200_000, 10_000, 10_000, 8_192),
+        (usual, 200_000, 0, 0, 13_107, 8_192),
+        (usual, 200_000, 8_000, 0, 4_000, 4_000),
+        (odd, 200_000, 200_000, 0, 7, 4),
+        (usual, 4_096, 4_096, 0, 819, 512),
+        (usual, 1, 0, 0, 1, 1),
     ];
-    for (settings, window, most, summary, prefix) in rows {
-        let model = model(0, most, false);
-        assert_eq!(
+    for (settings, window, own, most, summary, prefix) in rows {
+        let model = model(own, most, false);
+        let caps = (
             settings.summary_cap(window, &model),
-            summary,
-            "{window} {most}"
-        );
-        assert_eq!(
             settings.turn_prefix_cap(window, &model),
-            prefix,
-            "{window} {most}"
         );
+        assert_eq!(caps, (summary, prefix), "{window} {own} {most}");
+    }
+    let rows = [
+        (200_000, 0, 2_048),
+        (0, 0, 2_048),
+        (200_000, 1_000, 1_000),
+        (8_192, 0, 2_048),
+        (4_096, 0, 1_024),
+    ];
+    for (window, most, cap) in rows {
+        assert_eq!(branch_summary_cap(&model(window, most, false)), cap);
     }
 }
 

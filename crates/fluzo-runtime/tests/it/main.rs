@@ -6,6 +6,10 @@
     clippy::disallowed_methods
 )]
 
+mod branch_summary;
+mod compact;
+mod compact_again;
+mod compacting;
 mod drive;
 mod keys;
 mod operations;

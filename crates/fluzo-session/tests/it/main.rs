@@ -5,10 +5,12 @@
 mod conformance;
 mod context;
 mod crash;
+mod cut;
 mod damage;
 mod file;
 mod fork;
 mod import;
+mod life;
 mod list;
 mod locate;
 mod migration;
