@@ -40,6 +40,7 @@ impl Stage {
         let layers = Layers {
             record: false,
             drive: Some(drive.clone()),
+            ..Layers::default()
         };
         Self::with(replies, |effects| compose(effects, &layers), memory())
     }
