@@ -185,6 +185,13 @@ impl CompactionReason {
     }
 }
 
+impl CompactionError {
+    /// Whether there was nothing to do, so that nothing was tried either.
+    pub fn is_nothing_to_do(&self) -> bool {
+        matches!(self, Self::AlreadyCompacted | Self::NothingToCompact)
+    }
+}
+
 impl Preparation {
     /// Whether a turn is split.
     pub fn is_split_turn(&self) -> bool {
@@ -203,14 +210,11 @@ pub fn prepare(
 ) -> Result<Preparation, CompactionError> {
     let leaf = session.leaf_id().ok_or(CompactionError::NothingToCompact)?;
     let store = &**session.store();
-    let keep = Keep {
-        tokens: request
-            .settings
-            .keep_in(request.window_model.context_window),
-        at_most_half: request.reason == CompactionReason::Overflow,
-    };
-    let found = cut::cut(store, Some(&leaf), keep, &estimate)?;
     let messages = fluzo_session::context::build(store, Some(&leaf))?.messages;
+    let tokens_before = context_tokens(&messages).tokens;
+    let messages_before = estimate_all(&messages);
+    let beside = tokens_before.saturating_sub(messages_before);
+    let found = cut::cut(store, Some(&leaf), request.keep(beside), &estimate)?;
     let mut files = FileOperations::default();
     for message in found.history.iter().chain(&found.turn_prefix) {
         files.add_message(message);
@@ -228,12 +232,12 @@ pub fn prepare(
         first_kept_entry_id: found.first_kept_entry_id,
         messages_to_summarize: found.history,
         turn_prefix_messages: found.turn_prefix,
-        tokens_before: context_tokens(&messages).tokens,
+        tokens_before,
         previous_summary: previous.filter(|summary| !summary.trim().is_empty()),
         file_operations: files,
         settings: request.settings,
         leaf,
-        messages_before: estimate_all(&messages),
+        messages_before,
     })
 }
 
@@ -413,6 +417,16 @@ impl Compactor {
 }
 
 impl CompactionRequest {
+    /// What stays where requests hold `beside` tokens that are no messages.
+    fn keep(&self, beside: u64) -> Keep {
+        let window = self.window_model.context_window;
+        let summary = self.settings.summary_cap(window, &self.model);
+        Keep {
+            tokens: self.settings.keep_beside(window, beside, summary),
+            at_most_half: self.reason == CompactionReason::Overflow,
+        }
+    }
+
     fn asked<'a>(
         &'a self,
         parts: Vec<compaction::Part>,

@@ -65,6 +65,18 @@ impl CompactionSettings {
         at_most(self.keep_recent_tokens, window / 2, window)
     }
 
+    /// What is kept in a window of `window` tokens where requests hold `beside` tokens that are
+    /// no messages and a summary has `summary`: no more than the limit leaves, or compacting
+    /// would make no room; but a sixteenth of the window at least.
+    pub fn keep_beside(&self, window: u64, beside: u64, summary: u64) -> u64 {
+        let keep = self.keep_in(window);
+        let Some(limit) = self.limit_in(window) else {
+            return keep;
+        };
+        let left = limit.saturating_sub(beside.saturating_add(summary));
+        keep.min(left.max(window / 16))
+    }
+
     /// The most tokens that a context may have in a window of `window` tokens; none when the
     /// window is not known, 0.
     pub fn limit_in(&self, window: u64) -> Option<u64> {

@@ -238,6 +238,29 @@ fn sizes_in_windows() {
 }
 
 #[test]
+fn what_is_kept_beside_what_is_no_message() {
+    let usual = CompactionSettings::default();
+    // Window, tokens beside the messages, of the summary, kept.
+    let rows = [
+        (200_000, 10_000, 13_107, 20_000),
+        (65_536, 5_000, 13_107, 20_000),
+        (65_536, 30_000, 13_107, 6_045),
+        (4_096, 0, 819, 2_048),
+        (4_096, 1_500, 819, 753),
+        (4_096, 3_000, 819, 256),
+        (100_000, 90_000, 13_107, 6_250),
+        (0, 90_000, 13_107, 20_000),
+    ];
+    for (window, beside, summary, kept) in rows {
+        assert_eq!(
+            usual.keep_beside(window, beside, summary),
+            kept,
+            "{window} {beside}"
+        );
+    }
+}
+
+#[test]
 fn when_compaction_is_due() {
     let usual = CompactionSettings::default();
     let off = CompactionSettings {

@@ -127,6 +127,7 @@ fn nothing_is_asked_when_there_is_nothing_to_compact() {
         let stage = Stage::new([]);
         let ids = stage.say(script);
         let error = stage.compact(&request).unwrap_err();
+        assert!(error.is_nothing_to_do());
         assert_eq!(error.to_string(), expected);
         stage.check_untouched(ids.last());
     }

@@ -1,15 +1,16 @@
 //! One compaction after another, contexts that do not fit, and histories that others left.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use fluzo_agent::{Halt, ModelEffect};
+use fluzo_agent::{Halt, ModelEffect, TimeEffect};
 use fluzo_llm::{
     AbortSignal, BoxFuture, EventStream, Finish, Message, ModelMessage, ModelRequest, StopReason,
     StreamErrorKind, StreamEvent, Transcript, Usage,
 };
 use fluzo_runtime::compact::{
-    CompactionError, CompactionReason, CompactionRequest, CompactionSettings, Compactor, is_due,
-    needs_compaction,
+    CompactionError, CompactionGuard, CompactionReason, CompactionRequest, CompactionSettings,
+    Compactor, is_due, needs_compaction,
 };
 use fluzo_session::{Compaction, EntryKind};
 use fluzo_testkit::reply::{failing, text};
@@ -93,19 +94,8 @@ fn the_context_is_within_its_limit_after_a_compaction() {
     let settings = CompactionSettings::default();
     let stage = Stage::new([text(["HISTORY"]), text(["PREFIX"])]);
     stage.say("u:one a:done u:two");
-    let usage = |total: u64| {
-        let json = json!({
-            "role": "assistant", "content": [{"type": "text", "text": "x".repeat(80_000)}],
-            "api": "test", "provider": "test", "model": "m1",
-            "usage": {"input": total, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": total},
-            "stopReason": "stop", "timestamp": SAID_AT,
-        });
-        Arc::new(serde_json::from_value::<Message>(json).unwrap())
-    };
-    stage
-        .session
-        .append_message(usage(99_500), SAID_AT)
-        .unwrap();
+    let large = answer("x".repeat(80_000), 99_500, SAID_AT);
+    stage.session.append_message(large, SAID_AT).unwrap();
     let needed = || {
         let messages = stage.session.context().unwrap().messages;
         needs_compaction(&messages, &model(), &settings)
@@ -457,7 +447,7 @@ fn case_h08_one_compaction_makes_a_request_that_overflowed_fit() {
         assert_eq!(messages[0].role(), "compactionSummary");
         let again = ModelRequest {
             transcript: Transcript::from_context(&messages),
-            ..stage_request(&stage)
+            ..any_request()
         };
         if is >= 8_000 {
             assert!(
@@ -476,12 +466,76 @@ fn case_h08_one_compaction_makes_a_request_that_overflowed_fit() {
     }
 }
 
+/// Tokens of a context as a server counts them that is stricter than the estimate: three
+/// characters each, beside `overhead`.
+fn counted(messages: &[Arc<Message>], overhead: u64) -> u64 {
+    let transcript = Transcript::from_context(messages);
+    let request = ModelRequest {
+        transcript,
+        system_prompt: Arc::from(""),
+        ..any_request()
+    };
+    overhead + Window::size(&request) as u64 * 4 / 3
+}
+
+#[test]
+fn a_long_conversation_goes_on_in_a_small_window() {
+    let window = 4_096;
+    let overhead = 1_200;
+    let stage = Stage::new([]);
+    let server = Arc::new(Window {
+        tokens: 4_096,
+        requests: Mutex::default(),
+    });
+    let compactor = Compactor::new(Arc::clone(&server) as _, Arc::clone(&stage.world.time) as _);
+    let asked = CompactionRequest {
+        settings: CompactionSettings::default(),
+        model: named("m1", window),
+        window_model: named("m1", window),
+        reason: CompactionReason::Threshold,
+        ..request()
+    };
+    let limit = asked.settings.limit_in(window).unwrap();
+    let (mut guard, mut made) = (CompactionGuard::new(), 0);
+    let messages = || stage.session.context().unwrap().messages;
+    for turn in 0..40 {
+        stage.world.time.advance(Duration::from_secs(1));
+        let path = format!("file{turn}");
+        append(&stage, user(&"u".repeat(200)));
+        append(&stage, call("read", &path));
+        append(&stage, result(&"r".repeat(900)));
+        let total = counted(&messages(), overhead);
+        assert!(total <= window, "turn {turn}: {total}");
+        let now = stage.world.time.now_ms();
+        append(&stage, answer("a".repeat(300), total + 100, now));
+        if needs_compaction(&messages(), &asked.window_model, &asked.settings) {
+            assert!(guard.permits(), "turn {turn}");
+            let done =
+                poll_to_end(compactor.compact(&stage.session, &asked, &stage.abort)).unwrap();
+            guard.note(done.tokens_before, done.estimated_tokens_after, limit);
+            assert!(counted(&messages(), overhead) <= limit, "turn {turn}");
+            made += 1;
+        }
+    }
+    assert!(made > 5, "{made}");
+}
+
+/// An answer whose usage has this total.
+fn answer(text: String, total: u64, timestamp: i64) -> Arc<Message> {
+    let json = json!({
+        "role": "assistant", "content": [{"type": "text", "text": text}],
+        "api": "test", "provider": "test", "model": "m1",
+        "usage": {"input": total, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": total},
+        "stopReason": "stop", "timestamp": timestamp,
+    });
+    Arc::new(serde_json::from_value(json).unwrap())
+}
+
 /// Any request, to be filled.
-fn stage_request(stage: &Stage) -> ModelRequest {
+fn any_request() -> ModelRequest {
     let scene = Stage::new([text(["S"])]);
     scene.say("u:one a:done u:two");
     scene.compact(&request()).unwrap();
-    assert!(stage.session.leaf_id().is_some());
     let made = scene.world.model.requests().remove(0);
     assert!(request_text(&made).starts_with("<conversation>"));
     made
