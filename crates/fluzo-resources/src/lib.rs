@@ -8,6 +8,7 @@ mod context_files;
 mod diagnostic;
 mod frontmatter;
 mod gather;
+pub mod packages;
 mod pattern;
 mod prompt_files;
 mod reading;
