@@ -88,7 +88,8 @@ impl AgentFolder {
     }
 }
 
-fn layer(path: &Path) -> Result<Option<Value>, String> {
+/// A settings file; `None` when there is none.
+pub(crate) fn layer(path: &Path) -> Result<Option<Value>, String> {
     let Some(text) = text(path)? else {
         return Ok(None);
     };

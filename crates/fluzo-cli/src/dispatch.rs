@@ -4,7 +4,7 @@ use fluzo_stdx::similar;
 
 use crate::output::write;
 use crate::surroundings::Surroundings;
-use crate::{demo, discover, flags, help, man, pi, unavailable};
+use crate::{demo, discover, flags, help, man, packages, pi, unavailable};
 
 const USAGE: i32 = 2;
 
@@ -64,6 +64,12 @@ fn pi(surroundings: &Surroundings, arguments: &[String]) -> i32 {
         && first == "discover"
     {
         return discover::run(surroundings, rest);
+    }
+    if arguments
+        .first()
+        .is_some_and(|first| packages::is_command(first))
+    {
+        return packages::run(surroundings, arguments);
     }
     if let Some(text) = unavailable::subcommand(arguments) {
         eprintln!("error: {text}");

@@ -25,7 +25,10 @@ pub(crate) fn command() -> Command {
         .about("A coding agent for the terminal")
         .version(env!("CARGO_PKG_VERSION"))
         .after_help(reference::text())
-        .subcommand(pi.subcommand(crate::discover::command()))
+        .subcommand(
+            pi.subcommand(crate::discover::command())
+                .subcommands(crate::packages::commands()),
+        )
         .subcommand(crate::demo::command())
         .subcommand(
             Command::new("run").about("One task under permissions and budgets (not available yet)"),

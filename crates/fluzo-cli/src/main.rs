@@ -30,6 +30,7 @@ mod man;
 mod network;
 mod open_profile;
 mod output;
+mod packages;
 mod pi;
 mod reference;
 mod resource_sources;

@@ -44,9 +44,6 @@ pub enum EntryError {
     /// A source that cannot be understood.
     #[error("entry {0} of `packages`: {1}")]
     Source(usize, SourceError),
-    /// The setting itself.
-    #[error("`packages` must be a list")]
-    List,
 }
 
 /// Whose settings name a package.
@@ -68,18 +65,10 @@ impl Owner {
     }
 }
 
-/// Reads the setting `packages` of one settings file. Entries count from 1 in errors; those
-/// that cannot be understood are left out.
-pub fn read_entries(setting: Option<&Value>) -> (Vec<PackageEntry>, Vec<EntryError>) {
+/// Reads the list `packages` of one settings file. Entries count from 1 in errors; those that
+/// cannot be understood are left out.
+pub fn read_entries(items: &[Value]) -> (Vec<PackageEntry>, Vec<EntryError>) {
     let (mut entries, mut errors) = (Vec::new(), Vec::new());
-    let items = match setting {
-        None | Some(Value::Null) => &[][..],
-        Some(Value::Array(items)) => items.as_slice(),
-        Some(_) => {
-            errors.push(EntryError::List);
-            &[]
-        }
-    };
     for (index, item) in items.iter().enumerate() {
         match PackageEntry::read(item, index + 1) {
             Ok(entry) => entries.push(entry),
@@ -160,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     fn read(value: &Value) -> (Vec<PackageEntry>, Vec<String>) {
-        let (entries, errors) = read_entries(Some(value));
+        let (entries, errors) = read_entries(value.as_array().unwrap());
         (entries, errors.iter().map(ToString::to_string).collect())
     }
 
@@ -175,7 +164,7 @@ mod tests {
         assert_eq!(filters.of(PackagePart::Skill), Some(&[][..]));
         assert_eq!(filters.of(PackagePart::Theme), Some(&["x*".to_owned()][..]));
         assert_eq!(filters.of(PackagePart::Prompt), None);
-        assert_eq!(read_entries(None), (vec![], vec![]));
+        assert_eq!(read_entries(&[]), (vec![], vec![]));
     }
 
     #[test]
@@ -193,7 +182,6 @@ mod tests {
                 "entry 4 of `packages`: this is no npm package name; write `npm:NAME` or `npm:NAME@VERSION`",
             ]
         );
-        assert_eq!(read(&json!("npm:a")).1, ["`packages` must be a list"]);
     }
 
     #[test]

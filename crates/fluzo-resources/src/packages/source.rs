@@ -117,6 +117,14 @@ impl PackageSource {
         }
     }
 
+    /// `text` without the user name and password that the address holds, if any.
+    pub fn without_secret(&self, text: &str) -> String {
+        match self {
+            Self::Git(git) => git.without_secret(text),
+            Self::Npm { .. } | Self::Local(_) => text.to_owned(),
+        }
+    }
+
     /// Where the package lies when it is installed for `scope`; a local one lies where it is.
     pub fn place(&self, scope: &Base<'_>) -> PathBuf {
         match self {
@@ -124,6 +132,29 @@ impl PackageSource {
             Self::Git(git) => scope.git().join(&git.host).join(&git.path),
             Self::Local(path) => absolute(path, scope.base, scope.home),
         }
+    }
+}
+
+impl GitSource {
+    /// `text` without the user name and password that the address holds, if any.
+    pub fn without_secret(&self, text: &str) -> String {
+        let Some(secret) = self.secret() else {
+            return text.to_owned();
+        };
+        let text = text.replace(secret, "***");
+        match secret.split_once(':') {
+            Some((_, password)) if !password.is_empty() => text.replace(password, "***"),
+            _ => text,
+        }
+    }
+
+    /// Over HTTP the user's name may be a token.
+    fn secret(&self) -> Option<&str> {
+        let (scheme, rest) = self.url.split_once("://")?;
+        let (authority, _) = rest.split_once('/')?;
+        let (user, _) = authority.rsplit_once('@')?;
+        let is_secret = user.contains(':') || scheme.starts_with("http");
+        (is_secret && !user.is_empty()).then_some(user)
     }
 }
 
@@ -534,5 +565,17 @@ mod tests {
     fn a_password_is_in_no_debug_text() {
         let source = PackageSource::parse("https://me:hunter2@host/u/r").unwrap();
         assert!(!format!("{source:?}").contains("hunter2"));
+        let told = source.without_secret("cannot reach https://me:hunter2@host/u/r (hunter2)");
+        assert_eq!(told, "cannot reach https://***@host/u/r (***)");
+        let token = PackageSource::parse("https://token@host/u/r").unwrap();
+        assert_eq!(
+            token.without_secret("https://token@host/u/r"),
+            "https://***@host/u/r"
+        );
+        let user = PackageSource::parse("ssh://git@host/u/r").unwrap();
+        assert_eq!(
+            user.without_secret("ssh://git@host/u/r"),
+            "ssh://git@host/u/r"
+        );
     }
 }

@@ -34,7 +34,7 @@ impl Package {
     fn contents(&self, filters: &serde_json::Value) -> Contents {
         let mut entry = filters.clone();
         entry["source"] = json!("./x");
-        let (entries, errors) = read_entries(Some(&json!([entry])));
+        let (entries, errors) = read_entries(&[entry]);
         assert!(errors.is_empty(), "{errors:?}");
         contents(&LocalFileSystem, &self.root(), entries[0].filters.as_ref())
     }

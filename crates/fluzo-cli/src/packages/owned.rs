@@ -1,0 +1,115 @@
+//! The packages that one settings file names.
+
+use std::path::{Path, PathBuf};
+
+use fluzo_resources::packages::{Base, Owner, PackageSource, position, relative};
+use serde_json::{Map, Value};
+
+use crate::agent_folder;
+
+const KEY: &str = "packages";
+
+/// The settings of the user or of the project, and the folder beside them.
+pub(super) struct Owned {
+    pub(super) owner: Owner,
+    /// The agent folder, or `.pi` of the project; absolute and plain.
+    pub(super) folder: PathBuf,
+    pub(super) home: Option<PathBuf>,
+}
+
+impl Owned {
+    pub(super) fn base(&self) -> Base<'_> {
+        Base {
+            base: &self.folder,
+            home: self.home.as_deref(),
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("settings.json")
+    }
+
+    /// The entries as they stand in the file, whether or not it is trusted.
+    pub(super) fn items(&self) -> Result<Vec<Value>, String> {
+        let file = self.file();
+        let mut settings = agent_folder::layer(&file)?.unwrap_or_default();
+        match settings.get_mut(KEY).map(Value::take) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(items)) => Ok(items),
+            Some(_) => Err(format!("`packages` in `{}` is no list", file.display())),
+        }
+    }
+
+    /// The source as written in the entry that means the same package as `source`, which was
+    /// typed in `cwd`.
+    pub(super) fn find(
+        &self,
+        source: &PackageSource,
+        cwd: &Path,
+    ) -> Result<Option<String>, String> {
+        let items = self.items()?;
+        let at = position(&items, source, cwd, &self.base());
+        Ok(at.and_then(|at| written(&items[at]).map(str::to_owned)))
+    }
+
+    /// Adds a package, or writes `text` into the entry that is there and keeps its filters.
+    pub(super) fn add(&self, source: &PackageSource, text: &str, cwd: &Path) -> Result<(), String> {
+        self.change(|items| match position(items, source, cwd, &self.base()) {
+            None => items.push(text.into()),
+            Some(at) => match items[at].get_mut("source") {
+                Some(written) => *written = text.into(),
+                None => items[at] = text.into(),
+            },
+        })
+    }
+
+    /// Takes out the entry for a package.
+    pub(super) fn take_out(&self, source: &PackageSource, cwd: &Path) -> Result<(), String> {
+        self.change(|items| {
+            if let Some(at) = position(items, source, cwd, &self.base()) {
+                items.remove(at);
+            }
+        })
+    }
+
+    /// How a source that was typed in `cwd` is written into this file.
+    pub(super) fn text(&self, source: &PackageSource, typed: &str, cwd: &Path) -> String {
+        match source {
+            PackageSource::Local(path) => {
+                let path = fluzo_resources::packages::absolute(path, cwd, self.home.as_deref());
+                relative(&path, &self.folder).to_string_lossy().into_owned()
+            }
+            PackageSource::Npm { .. } | PackageSource::Git(_) => typed.trim().to_owned(),
+        }
+    }
+
+    fn change(&self, change: impl Fn(&mut Vec<Value>)) -> Result<(), String> {
+        let mut items = self.items()?;
+        change(&mut items);
+        write(&self.file(), items)
+    }
+}
+
+/// The source of an entry as written.
+pub(super) fn written(item: &Value) -> Option<&str> {
+    item.as_str().or_else(|| item.get("source")?.as_str())
+}
+
+fn write(file: &Path, items: Vec<Value>) -> Result<(), String> {
+    let mut settings = match agent_folder::layer(file)? {
+        Some(Value::Object(settings)) => settings,
+        None => Map::new(),
+        Some(_) => return Err(format!("`{}` is no object", file.display())),
+    };
+    settings.insert(KEY.to_owned(), Value::Array(items));
+    let text = serde_json::to_string_pretty(&settings).map_err(|error| error.to_string())?;
+    let failed = |error: std::io::Error| format!("`{}` cannot be written: {error}", file.display());
+    let folder = file.parent().unwrap_or(file);
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let temporary = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    std::fs::write(temporary.path(), text).map_err(failed)?;
+    temporary
+        .persist(file)
+        .map_err(|error| failed(error.error))?;
+    Ok(())
+}
