@@ -13,7 +13,8 @@ mod staging;
 
 use std::path::{Path, PathBuf};
 
-use fluzo_resources::packages::{Owner, PackageSource, absolute, read_entries};
+use fluzo_resources::Scope;
+use fluzo_resources::packages::{PackageSource, absolute, read_entries};
 use fluzo_settings::{Source, key};
 use fluzo_stdx::error::with_causes;
 use fluzo_stdx::sanitize::terminal_text;
@@ -21,6 +22,7 @@ use fluzo_stdx::sanitize::terminal_text;
 pub(crate) use command::{commands, is_command};
 
 use crate::agent_folder::AgentFolder;
+use crate::settings_file::SettingsFile;
 use crate::surroundings::Surroundings;
 use crate::{help, output};
 use command::{Action, Asked, Target};
@@ -78,15 +80,24 @@ impl Work {
         let folder = AgentFolder::read_for(surroundings, &cwd, asked.approve == Some(true));
         let own = folder.settings.layer(Source::Global);
         let always = own.and_then(|own| own.get(key::PROJECT_TRUST)?.as_str()) == Some("always");
-        let owned = |owner, path: &Path| Owned {
-            owner,
+        let owned = |scope, path: &Path, file| Owned {
+            scope,
             folder: absolute(&path.to_string_lossy(), &cwd, None),
             home: surroundings.home.clone(),
+            file,
         };
         let npm = folder.settings.texts(key::NPM_COMMAND).unwrap_or_default();
         Ok(Self {
-            user: owned(Owner::User, &folder.path),
-            project: owned(Owner::Project, &cwd.join(".pi")),
+            user: owned(
+                Scope::User,
+                &folder.path,
+                SettingsFile::of_user(&folder.path),
+            ),
+            project: owned(
+                Scope::Project,
+                &cwd.join(".pi"),
+                SettingsFile::of_project(&cwd),
+            ),
             trusted: asked.approve.unwrap_or(always),
             programs: Programs::new(surroundings, npm.into_iter().map(str::to_owned).collect()),
             asked,
@@ -250,7 +261,7 @@ impl Work {
             if !lines.is_empty() {
                 blocks.push(format!("{title}\n{lines}"));
             }
-            if owned.owner == Owner::Project && !lines.is_empty() && !self.trusted {
+            if owned.scope == Scope::Project && !lines.is_empty() && !self.trusted {
                 warn(
                     "this project is not trusted: its packages do not count (--approve trusts it for one run)",
                 );
@@ -266,10 +277,10 @@ impl Work {
         if installed.unrun.is_empty() {
             return;
         }
-        let local = match owned.owner {
-            Owner::Project if self.asked.local => " -l",
-            Owner::Project => " --approve",
-            Owner::User => "",
+        let local = match owned.scope {
+            Scope::Project if self.asked.local => " -l",
+            Scope::Project => " --approve",
+            Scope::User | Scope::Temporary => "",
         };
         let names = installed.unrun.join(", ");
         warn(&format!(

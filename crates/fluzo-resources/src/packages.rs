@@ -8,6 +8,6 @@ mod manifest;
 mod source;
 
 pub use contents::{ContentProblem, Contents, LARGEST_WALK, contents};
-pub use entry::{EntryError, Filters, Owner, PackageEntry, configured, position, read_entries};
+pub use entry::{EntryError, Filters, PackageEntry, configured, position, read_entries};
 pub use manifest::{Manifest, ManifestError, PackagePart};
 pub use source::{Base, GitSource, PackageSource, SourceError, absolute, relative};

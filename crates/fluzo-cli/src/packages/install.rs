@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fluzo_resources::packages::{Owner, PackageSource};
+use fluzo_resources::Scope;
+use fluzo_resources::packages::PackageSource;
 use thiserror::Error;
 
 use super::owned::Owned;
@@ -155,9 +156,9 @@ fn root(owned: &Owned, source: &PackageSource) -> Option<PathBuf> {
 /// A project may hold links that lead anywhere; the user's own folder may be a link because the
 /// user made it one.
 fn check_way(owned: &Owned, place: &Path) -> Result<(), InstallError> {
-    match owned.owner {
-        Owner::User => Ok(()),
-        Owner::Project => {
+    match owned.scope {
+        Scope::User | Scope::Temporary => Ok(()),
+        Scope::Project => {
             link_between(&owned.folder, place).map_or(Ok(()), |link| Err(InstallError::Link(link)))
         }
     }

@@ -2,19 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use fluzo_resources::packages::{Base, Owner, PackageSource, position, relative};
-use serde_json::{Map, Value};
+use fluzo_resources::Scope;
+use fluzo_resources::packages::{Base, PackageSource, position, relative};
+use fluzo_stdx::error::with_causes;
+use serde_json::Value;
 
 use crate::agent_folder;
+use crate::settings_file::SettingsFile;
 
 const KEY: &str = "packages";
 
 /// The settings of the user or of the project, and the folder beside them.
 pub(super) struct Owned {
-    pub(super) owner: Owner,
+    pub(super) scope: Scope,
     /// The agent folder, or `.pi` of the project; absolute and plain.
     pub(super) folder: PathBuf,
     pub(super) home: Option<PathBuf>,
+    pub(super) file: SettingsFile,
 }
 
 impl Owned {
@@ -25,14 +29,10 @@ impl Owned {
         }
     }
 
-    fn file(&self) -> PathBuf {
-        self.folder.join("settings.json")
-    }
-
     /// The entries as they stand in the file, whether or not it is trusted.
     pub(super) fn items(&self) -> Result<Vec<Value>, String> {
-        let file = self.file();
-        let mut settings = agent_folder::layer(&file)?.unwrap_or_default();
+        let file = self.file.path();
+        let mut settings = agent_folder::layer(file)?.unwrap_or_default();
         match settings.get_mut(KEY).map(Value::take) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(items)) => Ok(items),
@@ -83,33 +83,23 @@ impl Owned {
         }
     }
 
-    fn change(&self, change: impl Fn(&mut Vec<Value>)) -> Result<(), String> {
-        let mut items = self.items()?;
-        change(&mut items);
-        write(&self.file(), items)
+    /// Other processes may change the file meanwhile: the list that is changed is the one that
+    /// is there then.
+    fn change(&self, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), String> {
+        self.items()?;
+        let changed = self.file.change(|settings| {
+            let mut items = match settings.value(KEY) {
+                Some(Value::Array(items)) => items,
+                _ => Vec::new(),
+            };
+            change(&mut items);
+            settings.set_at(&[KEY], &Value::Array(items))
+        });
+        changed.map_err(|error| with_causes(&error))
     }
 }
 
 /// The source of an entry as written.
 pub(super) fn written(item: &Value) -> Option<&str> {
     item.as_str().or_else(|| item.get("source")?.as_str())
-}
-
-fn write(file: &Path, items: Vec<Value>) -> Result<(), String> {
-    let mut settings = match agent_folder::layer(file)? {
-        Some(Value::Object(settings)) => settings,
-        None => Map::new(),
-        Some(_) => return Err(format!("`{}` is no object", file.display())),
-    };
-    settings.insert(KEY.to_owned(), Value::Array(items));
-    let text = serde_json::to_string_pretty(&settings).map_err(|error| error.to_string())?;
-    let failed = |error: std::io::Error| format!("`{}` cannot be written: {error}", file.display());
-    let folder = file.parent().unwrap_or(file);
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let temporary = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-    std::fs::write(temporary.path(), text).map_err(failed)?;
-    temporary
-        .persist(file)
-        .map_err(|error| failed(error.error))?;
-    Ok(())
 }

@@ -15,6 +15,7 @@ mod flags;
 mod hosts;
 mod inputs;
 mod json;
+mod packages;
 mod print;
 mod profile;
 mod quirks;

@@ -196,9 +196,8 @@ impl Walk<'_> {
             }
         }
         let rules = self.patterns(rules.into_iter());
-        let root = self.root;
         let mut seen = HashSet::new();
-        found.retain(|path| rules.selects(path, root) && seen.insert(path.clone()));
+        found.retain(|path| rules.selects(path, base) && seen.insert(path.clone()));
         found
     }
 

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::manifest::{PackagePart, texts};
 use super::source::{Base, PackageSource, SourceError};
+use crate::sources::Scope;
 
 /// An entry of the setting `packages`.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,25 +45,6 @@ pub enum EntryError {
     /// A source that cannot be understood.
     #[error("entry {0} of `packages`: {1}")]
     Source(usize, SourceError),
-}
-
-/// Whose settings name a package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Owner {
-    /// The user's.
-    User,
-    /// The project's.
-    Project,
-}
-
-impl Owner {
-    /// As it stands in the description of a resource.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Project => "project",
-        }
-    }
 }
 
 /// Reads the list `packages` of one settings file. Entries count from 1 in errors; those that
@@ -116,12 +98,12 @@ impl Filters {
 pub fn configured<'a>(
     project: Option<(&'a [PackageEntry], Base<'a>)>,
     user: (&'a [PackageEntry], Base<'a>),
-) -> Vec<(Owner, Base<'a>, &'a PackageEntry)> {
+) -> Vec<(Scope, Base<'a>, &'a PackageEntry)> {
     let mut seen = std::collections::HashSet::new();
     let scopes = project
-        .map(|(entries, scope)| (Owner::Project, entries, scope))
+        .map(|(entries, scope)| (Scope::Project, entries, scope))
         .into_iter()
-        .chain([(Owner::User, user.0, user.1)]);
+        .chain([(Scope::User, user.0, user.1)]);
     scopes
         .flat_map(|(kind, entries, scope)| entries.iter().map(move |entry| (kind, scope, entry)))
         .filter(|(_, scope, entry)| seen.insert(entry.parsed.identity(scope.base, scope.home)))
@@ -200,15 +182,15 @@ mod tests {
         let all = configured(Some((&project, scope("/p/.pi"))), (&user, scope("/agent")));
         let shown: Vec<_> = all
             .iter()
-            .map(|(kind, _, entry)| (kind.as_str(), entry.source.as_str()))
+            .map(|(scope, _, entry)| (*scope, entry.source.as_str()))
             .collect();
         assert_eq!(
             shown,
             [
-                ("project", "npm:a@3"),
-                ("project", "https://h.com/u/r"),
-                ("project", "./local"),
-                ("user", "./local"),
+                (Scope::Project, "npm:a@3"),
+                (Scope::Project, "https://h.com/u/r"),
+                (Scope::Project, "./local"),
+                (Scope::User, "./local"),
             ]
         );
         let alone = configured(None, (&user, scope("/agent")));
