@@ -88,8 +88,7 @@ impl AgentFolder {
     }
 }
 
-/// A settings file; `None` when there is none.
-pub(crate) fn layer(path: &Path) -> Result<Option<Value>, String> {
+fn layer(path: &Path) -> Result<Option<Value>, String> {
     let Some(text) = text(path)? else {
         return Ok(None);
     };

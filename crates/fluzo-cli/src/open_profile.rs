@@ -30,6 +30,7 @@ use crate::agent_folder::AgentFolder;
 use crate::arguments::Typed;
 use crate::choose_model::Choice;
 use crate::flags::Id;
+use crate::packages;
 use crate::resource_sources;
 use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::wiring::{self, Plan};
@@ -148,11 +149,12 @@ impl OpenProfile {
             .clamp(self.level(&loaded, &resolved, &opened, is_first));
         let keys = loaded.keys(&self.typed, Some(&resolved.model));
         self.warn(keys.warning(&resolved.model));
-        let resources = Arc::new(Resources::load(&resource_sources::sources(
-            &self.surroundings,
-            &loaded.folder,
-            &workspace,
-        )));
+        let mut sources =
+            resource_sources::sources(&self.surroundings, &loaded.folder, &workspace);
+        let brought = packages::brought(&self.surroundings, &loaded.folder, &workspace);
+        self.warn(packages::notices(&brought));
+        sources.packages = brought.resources;
+        let resources = Arc::new(Resources::load(&sources));
         self.warn(resources.diagnostics.iter().map(ToString::to_string));
         let last_model = Arc::clone(&self.last_model);
         let remember = move |model: &Model| *lock(&last_model) = Some(Arc::new(model.clone()));

@@ -13,8 +13,9 @@ mod staging;
 
 use std::path::{Path, PathBuf};
 
+use fluzo_exec::LocalFileSystem;
 use fluzo_resources::Scope;
-use fluzo_resources::packages::{PackageSource, absolute, read_entries};
+use fluzo_resources::packages::{self, Base, Brought, PackageSource, absolute, read_entries};
 use fluzo_settings::{Source, key};
 use fluzo_stdx::error::with_causes;
 use fluzo_stdx::sanitize::terminal_text;
@@ -287,6 +288,49 @@ impl Work {
             "install scripts did not run: {names}\nhint: if you trust them: fluzo pi {again}{local} --allow-scripts"
         ));
     }
+}
+
+/// What the packages in the settings bring to a run in `workspace`. The project's are in
+/// `folder` only when it is trusted.
+pub(crate) fn brought(
+    surroundings: &Surroundings,
+    folder: &AgentFolder,
+    workspace: &Path,
+) -> Brought {
+    let project = workspace.join(".pi");
+    let home = surroundings.home.as_deref();
+    let lists = folder.settings.lists(key::PACKAGES);
+    let list = |source| {
+        lists
+            .iter()
+            .find(|(s, _)| *s == source)
+            .map(|(_, list)| *list)
+    };
+    let own = Base {
+        base: &folder.path,
+        home,
+    };
+    let projects = Base {
+        base: &project,
+        home,
+    };
+    packages::brought(
+        &LocalFileSystem,
+        list(Source::Project).map(|items| (items, projects)),
+        (list(Source::Global).unwrap_or_default(), own),
+    )
+}
+
+/// What the user is told of the packages at a start.
+pub(crate) fn notices(brought: &Brought) -> Vec<String> {
+    let mut notices = brought.problems.clone();
+    if !brought.missing.is_empty() {
+        notices.push(format!(
+            "packages in the settings are not installed: {}\nhint: `fluzo pi update --extensions` installs them",
+            brought.missing.join(", ")
+        ));
+    }
+    notices.iter().map(|text| terminal_text(text)).collect()
 }
 
 /// An entry as `list` shows it.

@@ -332,7 +332,7 @@ impl Typed {
             }
             self.action(name, def)?
         };
-        let answers = self.switches.iter().filter_map(|switch| match switch {
+        let mut answers = self.switches.iter().filter_map(|switch| match switch {
             Switch::Approve => Some(true),
             Switch::NoApprove => Some(false),
             _ => None,
@@ -342,7 +342,7 @@ impl Typed {
             local: self.has(Switch::Local),
             allow_scripts: self.has(Switch::AllowScripts),
             force: self.has(Switch::Force),
-            approve: answers.last(),
+            approve: answers.next_back(),
         })
     }
 

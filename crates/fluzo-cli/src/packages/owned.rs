@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use fluzo_resources::Scope;
 use fluzo_resources::packages::{Base, PackageSource, position, relative};
 use fluzo_stdx::error::with_causes;
+use fluzo_stdx::raw_json::RawObject;
 use serde_json::Value;
 
-use crate::agent_folder;
+use crate::kept_file;
 use crate::settings_file::SettingsFile;
 
 const KEY: &str = "packages";
@@ -31,12 +32,15 @@ impl Owned {
 
     /// The entries as they stand in the file, whether or not it is trusted.
     pub(super) fn items(&self) -> Result<Vec<Value>, String> {
-        let file = self.file.path();
-        let mut settings = agent_folder::layer(file)?.unwrap_or_default();
-        match settings.get_mut(KEY).map(Value::take) {
+        let path = self.file.path();
+        let told = |problem: &str| format!("`{}` {problem}", path.display());
+        let read = kept_file::read(path).map_err(|e| told(&format!("cannot be read: {e}")))?;
+        let (bytes, _) = read.unwrap_or_default();
+        let settings = RawObject::parse(&bytes).map_err(|_| told("is no JSON object"))?;
+        match settings.value(KEY) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(items)) => Ok(items),
-            Some(_) => Err(format!("`packages` in `{}` is no list", file.display())),
+            Some(_) => Err(told("has no list in `packages`")),
         }
     }
 

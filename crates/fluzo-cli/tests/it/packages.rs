@@ -361,6 +361,45 @@ fn a_local_package_is_used_in_place() {
 }
 
 #[test]
+fn entries_with_filters_and_missing_packages_are_marked() {
+    let shop = Shop::new();
+    shop.stage
+        .write("agent/npm/node_modules/a/package.json", "{}");
+    let missing = shop.path("agent/git/git.test/u/r");
+    shop.stage.settings(&json!({"packages": [
+        {"source": "npm:a", "skills": []}, "git:git.test/u/r", "npm:../x",
+    ]}));
+    let listed = format!(
+        "User packages:\n  npm:a (filtered)\n    {}\n  git:git.test/u/r\n    not installed: {}\n  npm:../x\n    cannot be understood\n",
+        shop.path("agent/npm/node_modules/a").display(),
+        missing.display(),
+    );
+    shop.pi("list").is(0, &listed, "");
+    // A start names the command, and fetches nothing.
+    let ran = shop.pi("-p hi");
+    let told = "Warning: packages in the settings are not installed: git:git.test/u/r\nhint: `fluzo pi update --extensions` installs them\n";
+    assert!(ran.err().contains(told), "{}", ran.err());
+    assert!(ran.err().contains("entry 3 of `packages`"), "{}", ran.err());
+    assert!(!missing.exists() && shop.log().is_empty());
+    // Packages of a project that is not trusted count neither there nor in an update.
+    shop.stage.settings(&json!({}));
+    shop.stage.write(
+        "project/.pi/settings.json",
+        json!({"packages": ["npm:b"]}).to_string(),
+    );
+    let ran = shop.pi("-p hi");
+    assert!(!ran.err().contains("npm:b"), "{}", ran.err());
+    let ran = shop.pi("update --extensions");
+    assert!(
+        ran.err()
+            .contains("packages of this project were passed over"),
+        "{}",
+        ran.err()
+    );
+    assert!(shop.log().is_empty());
+}
+
+#[test]
 fn what_cannot_be_done_is_told() {
     let shop = Shop::new();
     let missing = format!(

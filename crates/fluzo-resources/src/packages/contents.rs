@@ -407,6 +407,3 @@ fn has_ending(kind: PackagePart, name: &str) -> bool {
     let ending = Path::new(name).extension().and_then(|e| e.to_str());
     ending.is_some_and(|ending| kind.endings().contains(&ending))
 }
-
-#[cfg(test)]
-mod tests;

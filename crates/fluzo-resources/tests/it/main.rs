@@ -8,6 +8,7 @@
 
 mod context;
 mod hostile;
+mod packages;
 mod places;
 mod skills;
 mod support;

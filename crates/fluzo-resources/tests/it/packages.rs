@@ -1,10 +1,15 @@
+//! What packages bring.
+
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use fluzo_exec::LocalFileSystem;
+use fluzo_resources::packages::{
+    Base, ContentProblem, Contents, LARGEST_WALK, PackagePart, brought, contents, read_entries,
+};
+use fluzo_resources::{Resources, Sources};
 use serde_json::json;
-
-use super::*;
-use crate::packages::read_entries;
 
 struct Package(tempfile::TempDir);
 
@@ -223,7 +228,7 @@ fn cycles_and_huge_folders_end() {
 #[test]
 fn a_hostile_manifest_is_told_and_the_folders_count() {
     let package = Package::new(&[("skills/a/SKILL.md", "")]);
-    let long = " ".repeat(usize::try_from(LARGEST_MANIFEST).unwrap() + 1);
+    let long = " ".repeat((1 << 20) + 1);
     let rows = [
         ("{", "`package.json` is not valid: "),
         ("{\"pi\": []}", "`pi` in `package.json` must be an object"),
@@ -253,7 +258,7 @@ fn a_hostile_manifest_is_told_and_the_folders_count() {
     std::fs::remove_file(package.root().join("package.json")).unwrap();
     let text = format!("{{\"pi\": {{\"themes\": [{}]}}}}", many.join(","));
     package.write("package.json", &text);
-    assert_eq!(package.contents(&json!({})).problems.len(), MOST_PROBLEMS);
+    assert_eq!(package.contents(&json!({})).problems.len(), 20);
 }
 
 #[test]
@@ -264,4 +269,75 @@ fn a_file_is_one_extension_and_nothing_is_told_missing() {
     assert_eq!(found.of(PackagePart::Extension), [file]);
     let found = contents(&LocalFileSystem, &package.root().join("none"), None);
     assert_eq!(found.problems, [ContentProblem::Missing]);
+}
+
+#[test]
+fn packages_come_after_what_the_user_has_and_the_project_s_first() {
+    let place = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let skill = |name: &str, text: &str| {
+        write(
+            &format!("{name}/SKILL.md"),
+            &format!("---\ndescription: {text}\n---\nbody\n"),
+        );
+    };
+    skill("agent/npm/node_modules/a/skills/both", "of npm");
+    skill("agent/npm/node_modules/a/skills/left", "left out");
+    write("agent/npm/node_modules/a/prompts/ask.md", "ask");
+    skill("p/.pi/git/h.com/u/r/skills/both", "of git");
+    write("p/.pi/git/h.com/u/r/extensions/x.ts", "");
+    skill("agent/skills/own", "own");
+    let root = place.path().canonicalize().unwrap();
+    let (agent, project) = (root.join("agent"), root.join("p/.pi"));
+    let user = json!([{"source": "npm:a", "skills": ["!left"]}, "npm:gone@1", "./nowhere", 7]);
+    let own = json!(["git:h.com/u/r"]);
+    let base = |base| Base { base, home: None };
+    let found = brought(
+        &LocalFileSystem,
+        Some((own.as_array().unwrap(), base(&*project))),
+        (user.as_array().unwrap(), base(&*agent)),
+    );
+    assert_eq!(found.missing, ["npm:gone@1"]);
+    assert_eq!(
+        found.problems,
+        [
+            "entry 4 of `packages` must be a text or an object with `source`".to_owned(),
+            format!(
+                "package `./nowhere` is not there: {}",
+                agent.join("nowhere").display()
+            ),
+        ]
+    );
+    assert_eq!(
+        found.extensions,
+        [project.join("git/h.com/u/r/extensions/x.ts")]
+    );
+    let mut sources = Sources::new(Arc::new(LocalFileSystem), &agent, None, root.join("p"));
+    sources.packages = found.resources;
+    let resources = Resources::load(&sources);
+    let skills = resources.skills.iter();
+    let skills: Vec<_> = skills
+        .map(|skill| (&*skill.name, &*skill.description))
+        .collect();
+    assert_eq!(skills, [("own", "own"), ("both", "of git")]);
+    let info = serde_json::to_value(&resources.skills[1].source).unwrap();
+    assert_eq!(
+        (&info["source"], &info["scope"], &info["origin"]),
+        (
+            &json!("git:h.com/u/r"),
+            &json!("project"),
+            &json!("package")
+        )
+    );
+    assert_eq!(resources.templates.len(), 1);
+    assert_eq!(
+        resources.diagnostics.len(),
+        1,
+        "{:?}",
+        resources.diagnostics
+    );
 }
