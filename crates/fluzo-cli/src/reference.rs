@@ -36,6 +36,7 @@ pub(crate) const FILES: &[Row] = &[
         "~/.pi/agent/sessions/",
         "sessions, a folder for each working folder",
     ),
+    ("~/.pi/agent/npm/, git/", "installed packages"),
     (
         ".pi/settings.json",
         "settings of a project, read when it is trusted",

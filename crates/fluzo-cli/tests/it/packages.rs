@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Stage, signal};
+use crate::support::{Ran, Stage, fake, signal};
 
 /// Takes the arguments of npm, keeps them, and unpacks a package of the folder beside itself.
 /// Runs its script unless told not to.
@@ -59,6 +59,7 @@ impl Shop {
             stage.path("repos").display(),
         );
         stage.write("home/.gitconfig", config);
+        stage.models(&json!({"providers": {"fake": fake("http://127.0.0.1:1/v1")}}));
         Self { stage }
     }
 
@@ -180,6 +181,9 @@ fn a_package_of_npm_is_installed_listed_updated_and_removed() {
     for option in ["--ignore-scripts", "--no-audit", "--legacy-peer-deps"] {
         assert!(arguments.contains(option), "{arguments}");
     }
+    // The model hears of its skill.
+    let prompt = shop.pi("--print-system-prompt").out();
+    assert!(prompt.contains("<name>1.0.0</name>"), "{prompt}");
     // Nothing newer, then something.
     shop.pi("update --extensions")
         .is(0, "Updated packages\n", "");
@@ -376,7 +380,7 @@ fn entries_with_filters_and_missing_packages_are_marked() {
     );
     shop.pi("list").is(0, &listed, "");
     // A start names the command, and fetches nothing.
-    let ran = shop.pi("-p hi");
+    let ran = shop.pi("--print-system-prompt");
     let told = "Warning: packages in the settings are not installed: git:git.test/u/r\nhint: `fluzo pi update --extensions` installs them\n";
     assert!(ran.err().contains(told), "{}", ran.err());
     assert!(ran.err().contains("entry 3 of `packages`"), "{}", ran.err());
@@ -387,7 +391,7 @@ fn entries_with_filters_and_missing_packages_are_marked() {
         "project/.pi/settings.json",
         json!({"packages": ["npm:b"]}).to_string(),
     );
-    let ran = shop.pi("-p hi");
+    let ran = shop.pi("--print-system-prompt");
     assert!(!ran.err().contains("npm:b"), "{}", ran.err());
     let ran = shop.pi("update --extensions");
     assert!(
