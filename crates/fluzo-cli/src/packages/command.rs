@@ -452,7 +452,7 @@ mod tests {
             ),
             (
                 "update --extenson a",
-                "Unknown option --extenson for \"update\".\nDid you mean --extension, --extensions?",
+                "Unknown option --extenson for \"update\".\nDid you mean --extension?",
             ),
             ("update --extension", "Missing value for --extension."),
             (

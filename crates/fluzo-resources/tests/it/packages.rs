@@ -317,6 +317,7 @@ fn packages_come_after_what_the_user_has_and_the_project_s_first() {
         [project.join("git/h.com/u/r/extensions/x.ts")]
     );
     let mut sources = Sources::new(Arc::new(LocalFileSystem), &agent, None, root.join("p"));
+    sources.trusted = true;
     sources.packages = found.resources;
     let resources = Resources::load(&sources);
     let skills = resources.skills.iter();
