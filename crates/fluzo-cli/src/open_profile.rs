@@ -149,8 +149,7 @@ impl OpenProfile {
             .clamp(self.level(&loaded, &resolved, &opened, is_first));
         let keys = loaded.keys(&self.typed, Some(&resolved.model));
         self.warn(keys.warning(&resolved.model));
-        let mut sources =
-            resource_sources::sources(&self.surroundings, &loaded.folder, &workspace);
+        let mut sources = resource_sources::sources(&self.surroundings, &loaded.folder, &workspace);
         let brought = packages::brought(&self.surroundings, &loaded.folder, &workspace);
         self.warn(packages::notices(&brought));
         sources.packages = brought.resources;
