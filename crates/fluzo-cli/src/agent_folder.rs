@@ -11,6 +11,8 @@ use crate::surroundings::Surroundings;
 pub(crate) struct AgentFolder {
     pub(crate) path: PathBuf,
     pub(crate) settings: Settings,
+    /// Whether what the project brings may act.
+    pub(crate) trusted: bool,
     pub(crate) models_json: Option<String>,
     /// The file of variables that the user's own settings name.
     pub(crate) env_file: Option<String>,
@@ -46,7 +48,8 @@ impl AgentFolder {
         layers.extend(read(Source::Global, &path.join("settings.json")));
         let own = Settings::resolve(OPEN, &layers);
         let project = workspace.join(".pi").join("settings.json");
-        if approved || own.text(key::PROJECT_TRUST) == Some("always") {
+        let trusted = approved || own.text(key::PROJECT_TRUST) == Some("always");
+        if trusted {
             layers.extend(read(Source::Project, &project));
         } else if project.exists() {
             warnings.push(format!(
@@ -65,6 +68,7 @@ impl AgentFolder {
             path,
             env_file: own.text(key::ENV_FILE).map(str::to_owned),
             settings,
+            trusted,
             models_json,
             warnings,
         }

@@ -41,15 +41,22 @@ pub(crate) enum Id {
     Mode,
     Model,
     Models,
+    NoContextFiles,
+    NoPromptTemplates,
     NoSession,
+    NoSkills,
+    NoThemes,
     NoTools,
     Print,
     PrintSystemPrompt,
     Prompt,
+    PromptTemplate,
     Provider,
     Session,
     SessionDir,
+    Skill,
     SystemPrompt,
+    Theme,
     Thinking,
     Tools,
     Version,
@@ -60,6 +67,7 @@ const RUN: &str = "Running";
 const MODEL: &str = "Model";
 const SESSION: &str = "Session";
 const PROMPT: &str = "Tools and prompt";
+const RESOURCES: &str = "Skills, templates, themes, context files";
 const OTHER: &str = "Other";
 const ACCEPTED: &str = "Accepted without effect, as there is nothing to switch off";
 
@@ -127,7 +135,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         None,
         Takes::Value("PATTERNS"),
         MODEL,
-        "Models to cycle through, separated by commas: as --model takes them, or globs",
+        "Models to cycle through: patterns separated by commas",
     ),
     flag(
         Id::Thinking,
@@ -242,6 +250,62 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Print the system prompt and exit",
     ),
     flag(
+        Id::Skill,
+        "skill",
+        None,
+        Takes::Value("PATH"),
+        RESOURCES,
+        "Add a skill or a folder of them; may be repeated",
+    ),
+    flag(
+        Id::NoSkills,
+        "no-skills",
+        Some("ns"),
+        Takes::Nothing,
+        RESOURCES,
+        "Use no skills but those of --skill",
+    ),
+    flag(
+        Id::PromptTemplate,
+        "prompt-template",
+        None,
+        Takes::Value("PATH"),
+        RESOURCES,
+        "Add a template or a folder of them; may be repeated",
+    ),
+    flag(
+        Id::NoPromptTemplates,
+        "no-prompt-templates",
+        Some("np"),
+        Takes::Nothing,
+        RESOURCES,
+        "Use no templates but those of --prompt-template",
+    ),
+    flag(
+        Id::Theme,
+        "theme",
+        None,
+        Takes::Value("PATH"),
+        RESOURCES,
+        "Add a theme or a folder of them; may be repeated",
+    ),
+    flag(
+        Id::NoThemes,
+        "no-themes",
+        None,
+        Takes::Nothing,
+        RESOURCES,
+        "Use no themes but built-in ones and those of --theme",
+    ),
+    flag(
+        Id::NoContextFiles,
+        "no-context-files",
+        Some("nc"),
+        Takes::Nothing,
+        RESOURCES,
+        "Leave AGENTS.md, CLAUDE.md and the like out",
+    ),
+    flag(
         Id::Help,
         "help",
         Some("h"),
@@ -263,18 +327,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Nothing but the provider is ever contacted",
     ),
     accepted("no-extensions", Some("ne"), "There are no extensions"),
-    accepted("no-skills", Some("ns"), "There are no skills"),
-    accepted(
-        "no-prompt-templates",
-        Some("np"),
-        "There are no prompt templates",
-    ),
-    accepted("no-themes", None, "There are no themes"),
-    accepted(
-        "no-context-files",
-        Some("nc"),
-        "No AGENTS.md or CLAUDE.md is read",
-    ),
     accepted("no-mcp", None, "There are no MCP servers"),
     accepted("verbose", None, "There is no start-up text to lengthen"),
 ];

@@ -56,6 +56,8 @@ pub(crate) struct Loaded {
     pub(crate) folder: AgentFolder,
     pub(crate) models: Arc<ModelRegistry>,
     pub(crate) access: Access,
+    /// Working folder that it was read for.
+    workspace: PathBuf,
 }
 
 impl Loaded {
@@ -77,6 +79,7 @@ impl Loaded {
             folder,
             models,
             access,
+            workspace: workspace.to_path_buf(),
         })
     }
 
@@ -149,7 +152,15 @@ impl OpenProfile {
             .clamp(self.level(&loaded, &resolved, &opened, is_first));
         let keys = loaded.keys(&self.typed, Some(&resolved.model));
         self.warn(keys.warning(&resolved.model));
-        let mut sources = resource_sources::sources(&self.surroundings, &loaded.folder, &workspace);
+        // What was decided is about the folder that was read for.
+        let trusted = loaded.folder.trusted && loaded.workspace == workspace;
+        let mut sources = resource_sources::sources(
+            &self.surroundings,
+            &loaded.folder,
+            &self.typed,
+            &workspace,
+            trusted,
+        );
         let brought = packages::brought(&self.surroundings, &loaded.folder, &workspace);
         self.warn(packages::notices(&brought));
         sources.packages = brought.resources;

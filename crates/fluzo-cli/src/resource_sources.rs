@@ -5,23 +5,43 @@ use std::sync::Arc;
 
 use fluzo_exec::LocalFileSystem;
 use fluzo_host::DocHint;
-use fluzo_resources::{Lists, Sources};
+use fluzo_resources::{Discover, Lists, Sources};
 use fluzo_settings::{Settings, Source, key};
 use serde_json::Value;
 
 use crate::agent_folder::AgentFolder;
+use crate::arguments::Typed;
+use crate::flags::Id;
 use crate::surroundings::Surroundings;
 
-/// Everything that decides which resources a session in `workspace` has.
+/// Everything that decides which resources a session in `workspace` has. `trusted` is whether
+/// what the project there brings may act.
 pub(crate) fn sources(
     surroundings: &Surroundings,
     folder: &AgentFolder,
+    typed: &Typed,
     workspace: &Path,
+    trusted: bool,
 ) -> Sources {
     let files = Arc::new(LocalFileSystem);
+    let flags = |id| typed.values(id).to_vec();
     let mut sources = Sources::new(files, &folder.path, surroundings.home.clone(), workspace);
+    sources.discover = Discover {
+        context_files: !typed.has(Id::NoContextFiles),
+        skills: !typed.has(Id::NoSkills),
+        prompts: !typed.has(Id::NoPromptTemplates),
+        themes: !typed.has(Id::NoThemes),
+    };
+    sources.flags = Lists {
+        skills: flags(Id::Skill),
+        prompts: flags(Id::PromptTemplate),
+        themes: flags(Id::Theme),
+    };
     sources.user = lists(&folder.settings, Source::Global);
-    sources.project = lists(&folder.settings, Source::Project);
+    if trusted {
+        sources.trusted = true;
+        sources.project = lists(&folder.settings, Source::Project);
+    }
     sources
 }
 

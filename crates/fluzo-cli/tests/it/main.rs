@@ -21,6 +21,7 @@ mod profile;
 mod quirks;
 mod recorder;
 mod requests;
+mod resources;
 mod rpc;
 mod secrets;
 mod sessions;
