@@ -93,7 +93,13 @@ impl Access {
         let cwd = surroundings.cwd.clone().unwrap_or_else(|_| "/".into());
         Ok(Self {
             http,
-            sign_ins: SignIns::new(store, post, clock, Arc::clone(&renewals) as _),
+            sign_ins: SignIns::with_old(
+                store,
+                post,
+                clock,
+                Arc::clone(&renewals) as _,
+                folder.old_credentials.clone(),
+            ),
             renewals,
             warnings,
             environment: Arc::new(variables),

@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn options_of_pi_that_are_missing_are_not_called_unknown() {
         let missing = |name: &str| format!("`{name}` is not available in this version");
-        let names = ["--fork", "-r", "--export", "-e", "-na"];
+        let names = ["--fork", "-r", "--export", "-e"];
         for name in names {
             let text = parse(&format!("{name} v")).unwrap_err();
             assert!(text.starts_with(&missing(name)), "{text}");

@@ -11,6 +11,7 @@ use fluzo_stdx::time::iso_utc;
 
 use crate::arguments::Typed;
 use crate::flags::Id;
+use crate::old_places;
 use crate::pi::Refusal;
 
 /// Where sessions are.
@@ -21,6 +22,8 @@ pub(crate) struct Places<'a> {
     pub(crate) root: Option<PathBuf>,
     /// The working folder.
     pub(crate) workspace: &'a Path,
+    /// The agent folder, in which sessions lay before each working folder had its own.
+    pub(crate) agent_folder: &'a Path,
 }
 
 /// Opens or makes the session that the flags ask for.
@@ -45,22 +48,68 @@ pub(crate) fn session(
     if let Some(argument) = typed.value(Id::Session) {
         return named(argument, places, ids, header());
     }
-    if typed.has(Id::Continue) {
-        let custom = places
-            .root
-            .is_none()
-            .then(|| places.workspace.to_string_lossy());
-        let newest = locate::newest(&places.folder, custom.as_deref())
-            .map_err(|error| with_causes(&error))?;
-        for skipped in &newest.skipped {
-            eprintln!("Warning: session passed over: {skipped}");
-        }
-        if let Some(path) = newest.path {
-            return Ok(open(&path, ids)?);
-        }
+    if typed.has(Id::Continue)
+        && let Some(path) = newest(places)?
+    {
+        return Ok(open(&path, ids)?);
     }
     let store = JsonlStore::create_in(&places.folder, header(), Vec::new(), Arc::clone(ids));
     Ok(Arc::new(store.map_err(|error| with_causes(&error))?))
+}
+
+/// The session of this folder that was written last.
+fn newest(places: &Places<'_>) -> Result<Option<PathBuf>, String> {
+    let custom = places
+        .root
+        .is_none()
+        .then(|| places.workspace.to_string_lossy());
+    let newest =
+        locate::newest(&places.folder, custom.as_deref()).map_err(|error| with_causes(&error))?;
+    for skipped in &newest.skipped {
+        eprintln!("Warning: session passed over: {skipped}");
+    }
+    let old = places.old().and_then(|old| {
+        let found = locate::newest(old, Some(&places.workspace.to_string_lossy()));
+        found.ok()?.path
+    });
+    let time = |path: &PathBuf| path.metadata().and_then(|meta| meta.modified()).ok();
+    match (newest.path, old) {
+        (Some(path), Some(old)) if time(&old) <= time(&path) => Ok(Some(path)),
+        (_, Some(old)) => {
+            places.tell_old(&old);
+            Ok(Some(old))
+        }
+        (path, None) => Ok(path),
+    }
+}
+
+impl Places<'_> {
+    /// Where sessions lay once, unless the user has chosen another folder.
+    fn old(&self) -> Option<&Path> {
+        self.root.as_ref().map(|_| self.agent_folder)
+    }
+
+    fn tell_old(&self, session: &Path) {
+        let notice = old_places::session_notice(session, &self.folder);
+        eprintln!("Warning: {notice}");
+    }
+
+    /// The session that `argument` names, in the old place if there is none in the usual ones.
+    fn find(&self, argument: &str) -> std::io::Result<Found> {
+        let found = locate::find(argument, &self.folder, self.root.as_deref())?;
+        let (Found::Nothing | Found::Elsewhere { .. }, Some(old)) = (&found, self.old()) else {
+            return Ok(found);
+        };
+        let cwd = self.workspace.to_string_lossy();
+        match (locate::find_old(argument, old, &cwd)?, found) {
+            (Found::Here(path), _) => {
+                self.tell_old(&path);
+                Ok(Found::Here(path))
+            }
+            (other, Found::Nothing) => Ok(other),
+            (_, found) => Ok(found),
+        }
+    }
 }
 
 fn conflicts(typed: &Typed) -> Result<(), String> {
@@ -89,7 +138,7 @@ fn named(
     ids: &Arc<dyn IdSource>,
     header: Header,
 ) -> Result<Arc<dyn SessionStore>, Refusal> {
-    let found = locate::find(argument, &places.folder, places.root.as_deref());
+    let found = places.find(argument);
     match found.map_err(|error| format!("sessions cannot be listed: {}", with_causes(&error)))? {
         Found::Path(path) => {
             let path = places.workspace.join(path);

@@ -73,7 +73,7 @@ pub(crate) fn run(surroundings: &Surroundings, arguments: &[String]) -> i32 {
 
 fn discover(surroundings: &Surroundings, asked: &str, accepted: bool) -> Result<String, String> {
     let workspace = surroundings.cwd.clone().unwrap_or_default();
-    let folder = AgentFolder::read_for(surroundings, &workspace, false);
+    let folder = AgentFolder::read(surroundings, &workspace);
     let models = ModelRegistry::new(folder.models_json.as_deref());
     pi::report_problems(&models, &folder.path.join("models.json"));
     let http = network::client(surroundings, &folder.settings);

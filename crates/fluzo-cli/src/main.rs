@@ -28,6 +28,7 @@ mod kept_file;
 mod list_models;
 mod man;
 mod network;
+mod old_places;
 mod open_profile;
 mod output;
 mod packages;
@@ -41,7 +42,9 @@ mod session_services;
 )]
 mod settings_file;
 mod surroundings;
+mod trust;
 mod unavailable;
+mod variables;
 mod wiring;
 
 use std::process::ExitCode;

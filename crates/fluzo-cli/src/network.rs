@@ -57,6 +57,13 @@ fn with_settings(settings: &Settings, default: Limits) -> Limits {
     let ms = |key: &str, default: Option<Duration>| {
         settings.number(key).map(Duration::from_millis).or(default)
     };
+    // The one of the reference counts where it is set; zero is none.
+    let idle = match settings.number(key::HTTP_IDLE_TIMEOUT_MS) {
+        Some(limit) if settings.is_set(key::HTTP_IDLE_TIMEOUT_MS) => {
+            (limit > 0).then(|| Duration::from_millis(limit))
+        }
+        _ => default.idle,
+    };
     // A limit for requests alone comes before the one for everything from a provider.
     let total_setting = match settings.number(key::RETRY_PROVIDER_TIMEOUT_MS) {
         Some(_) => key::RETRY_PROVIDER_TIMEOUT_MS,
@@ -65,7 +72,7 @@ fn with_settings(settings: &Settings, default: Limits) -> Limits {
     Limits {
         connect: ms(key::CONNECT_TIMEOUT_MS, default.connect),
         first_output: ms(key::FIRST_OUTPUT_TIMEOUT_MS, default.first_output),
-        idle: ms(key::IDLE_TIMEOUT_MS, default.idle),
+        idle: ms(key::IDLE_TIMEOUT_MS, idle),
         total: ms(total_setting, default.total),
         total_setting,
         ..default
@@ -100,7 +107,33 @@ fn read(path: &Path, origin: &str) -> Result<RootFile, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_limit_for_silence_is_the_own_one_then_that_of_the_reference() {
+        let default = LimitPolicy::open().remote.idle;
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let rows = [
+            (json!({}), default),
+            (json!({"httpIdleTimeoutMs": 7}), ms(7)),
+            (json!({"httpIdleTimeoutMs": 0}), None),
+            (json!({"httpIdleTimeoutMs": "disabled"}), None),
+            (json!({"httpIdleTimeoutMs": "soon"}), default),
+            (
+                json!({"httpIdleTimeoutMs": 7, "provider": {"idleTimeoutMs": 9}}),
+                ms(9),
+            ),
+        ];
+        for (layer, expected) in rows {
+            let settings = Settings::resolve(
+                fluzo_settings::OPEN,
+                &[(fluzo_settings::Source::Global, layer.clone())],
+            );
+            assert_eq!(limits(&settings).remote.idle, expected, "{layer}");
+        }
+    }
 
     #[test]
     fn every_limit_has_its_setting() {

@@ -26,13 +26,14 @@ use fluzo_tools::registry;
 use serde_json::{Value, json};
 
 use crate::access::Access;
-use crate::agent_folder::AgentFolder;
+use crate::agent_folder::{AgentFolder, Asked};
 use crate::arguments::Typed;
 use crate::choose_model::Choice;
 use crate::flags::Id;
 use crate::packages;
 use crate::resource_sources;
 use crate::surroundings::{Surroundings, local_date, now_ms};
+use crate::variables;
 use crate::wiring::{self, Plan};
 
 /// The open profile in this process.
@@ -71,7 +72,7 @@ impl Loaded {
         typed: &Typed,
         workspace: &Path,
     ) -> Result<Self, String> {
-        let folder = AgentFolder::read_for(surroundings, workspace, typed.has(Id::Approve));
+        let folder = AgentFolder::read_for(surroundings, workspace, &Asked::of(typed)?);
         let models = Arc::new(ModelRegistry::new(folder.models_json.as_deref()));
         let http = crate::network::client(surroundings, &folder.settings);
         let access = Access::new(surroundings, &folder, typed.values(Id::EnvFile), http)?;
@@ -153,7 +154,7 @@ impl OpenProfile {
         let keys = loaded.keys(&self.typed, Some(&resolved.model));
         self.warn(keys.warning(&resolved.model));
         // What was decided is about the folder that was read for.
-        let trusted = loaded.folder.trusted && loaded.workspace == workspace;
+        let trusted = loaded.folder.trust.is_trusted() && loaded.workspace == workspace;
         let mut sources = resource_sources::sources(
             &self.surroundings,
             &loaded.folder,
@@ -298,7 +299,9 @@ impl OpenProfile {
 
     /// What commands get besides what they inherit.
     fn variables(&self) -> Vec<(OsString, OsString)> {
-        Vec::new()
+        let is_offline = self.typed.has(Id::Offline);
+        let names = variables::OFFLINE.iter().filter(|_| is_offline);
+        names.map(|name| ((*name).into(), "1".into())).collect()
     }
 
     fn prompt_maker(&self, workspace: &Path, resources: Arc<Resources>) -> fluzo_host::PromptMaker {
@@ -357,18 +360,18 @@ impl OpenProfile {
     fn folder_of(&self, session: &Session) -> PathBuf {
         let own = session.path();
         let own = own.as_deref().and_then(Path::parent).map(Path::to_owned);
-        own.unwrap_or_else(|| self.sessions(&session.header().cwd).0)
+        own.unwrap_or_else(|| {
+            let cwd = session.header().cwd;
+            let workspace = Path::new(&cwd);
+            let folder = self.agent_folder(workspace);
+            folder.sessions(&self.surroundings, workspace).0
+        })
     }
 
-    fn sessions(&self, cwd: &str) -> (PathBuf, Option<PathBuf>) {
-        let workspace = Path::new(cwd);
-        let folder =
-            AgentFolder::read_for(&self.surroundings, workspace, self.typed.has(Id::Approve));
-        folder.sessions(
-            &self.surroundings,
-            self.typed.value(Id::SessionDir),
-            workspace,
-        )
+    fn agent_folder(&self, workspace: &Path) -> AgentFolder {
+        // Flags that contradict each other were refused at the start.
+        let asked = Asked::of(&self.typed).unwrap_or_default();
+        AgentFolder::read_for(&self.surroundings, workspace, &asked)
     }
 }
 
@@ -423,12 +426,21 @@ impl SessionFactory for OpenProfile {
 
     fn list(&self, all: bool) -> Result<Value, String> {
         let cwd = self.surroundings.cwd.clone()?;
-        let (folder, root) = self.sessions(&cwd.to_string_lossy());
-        let found = match root.filter(|_| all) {
-            Some(root) => list::list_all(&root),
-            None => list::list(&folder),
+        let agent_folder = self.agent_folder(&cwd);
+        let (folder, root) = agent_folder.sessions(&self.surroundings, &cwd);
+        let cwd = cwd.to_string_lossy();
+        let own = (!all).then_some(&*cwd);
+        let found = match &root {
+            Some(root) if all => list::list_all(root),
+            _ => list::list(&folder),
         };
-        let found = found.map_err(|error| with_causes(&error))?;
+        let old = match root {
+            Some(_) => list::list_old(&agent_folder.path, own),
+            None => Ok(Vec::new()),
+        };
+        let mut found = found.map_err(|error| with_causes(&error))?;
+        found.extend(old.map_err(|error| with_causes(&error))?);
+        found.sort_by_key(|info| std::cmp::Reverse(info.modified_ms));
         Ok(found.iter().map(shown).collect())
     }
 

@@ -22,7 +22,7 @@ use fluzo_stdx::sanitize::terminal_text;
 
 pub(crate) use command::{commands, is_command};
 
-use crate::agent_folder::AgentFolder;
+use crate::agent_folder::{self, AgentFolder};
 use crate::settings_file::SettingsFile;
 use crate::surroundings::Surroundings;
 use crate::{help, output};
@@ -78,9 +78,11 @@ impl Work {
                 "the working folder cannot be used: {reason}\nhint: run in a folder that exists"
             )
         })?;
-        let folder = AgentFolder::read_for(surroundings, &cwd, asked.approve == Some(true));
-        let own = folder.settings.layer(Source::Global);
-        let always = own.and_then(|own| own.get(key::PROJECT_TRUST)?.as_str()) == Some("always");
+        let flags = agent_folder::Asked {
+            approve: asked.approve,
+            ..agent_folder::Asked::default()
+        };
+        let folder = AgentFolder::read_for(surroundings, &cwd, &flags);
         let owned = |scope, path: &Path, file| Owned {
             scope,
             folder: absolute(&path.to_string_lossy(), &cwd, None),
@@ -99,7 +101,7 @@ impl Work {
                 &cwd.join(".pi"),
                 SettingsFile::of_project(&cwd),
             ),
-            trusted: asked.approve.unwrap_or(always),
+            trusted: folder.trust.is_trusted(),
             programs: Programs::new(surroundings, npm.into_iter().map(str::to_owned).collect()),
             asked,
             cwd,

@@ -118,12 +118,12 @@ fn store(
     workspace: &Path,
 ) -> Result<Arc<dyn SessionStore>, Refusal> {
     let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
-    let dir = typed.value(Id::SessionDir);
-    let (folder, root) = loaded.folder.sessions(surroundings, dir, workspace);
+    let (folder, root) = loaded.folder.sessions(surroundings, workspace);
     let places = Places {
         folder,
         root,
         workspace,
+        agent_folder: &loaded.folder.path,
     };
     choose::session(typed, &places, &ids, now_ms())
 }

@@ -3,11 +3,10 @@
 
 use fluzo_catalogue::HOSTS;
 
+use crate::variables::VARIABLES;
+
 /// A name and what it stands for.
 type Row = (&'static str, &'static str);
-
-/// The variable that asks for long caching.
-pub(crate) const CACHE_RETENTION: &str = "PI_CACHE_RETENTION";
 
 /// Exit codes, in ascending order.
 pub(crate) const EXIT_STATUS: &[Row] = &[
@@ -38,37 +37,20 @@ pub(crate) const FILES: &[Row] = &[
     ),
     ("~/.pi/agent/npm/, git/", "installed packages"),
     (
+        "~/.pi/agent/trust.json",
+        "which projects are trusted; trust-content.json: with what in them",
+    ),
+    (
         ".pi/settings.json",
         "settings of a project, read when it is trusted",
-    ),
-];
-
-/// Environment variables.
-pub(crate) const ENVIRONMENT: &[Row] = &[
-    ("PI_CODING_AGENT_DIR", "folder instead of ~/.pi/agent"),
-    ("PI_CODING_AGENT_SESSION_DIR", "folder for session files"),
-    (
-        CACHE_RETENTION,
-        "`long`: servers are asked to keep prompts as long as they offer",
-    ),
-    (
-        "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
-        "proxy for https, http, both; also in small letters",
-    ),
-    (
-        "NO_PROXY",
-        "hosts reached without one: names, addresses, networks, *",
-    ),
-    (
-        "SSL_CERT_FILE, NODE_EXTRA_CA_CERTS",
-        "authorities (PEM) trusted besides the built-in ones",
     ),
 ];
 
 /// All tables with their headings; the variables of providers come from their table.
 pub(crate) fn sections() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let owned = |rows: &[Row]| rows.iter().map(|(n, m)| (*n, (*m).to_owned())).collect();
-    let mut environment: Vec<_> = owned(ENVIRONMENT);
+    let variables = VARIABLES.iter();
+    let mut environment: Vec<_> = variables.map(|v| (v.names, v.meaning())).collect();
     environment.extend(provider_variables());
     vec![
         ("Exit status", owned(EXIT_STATUS)),

@@ -21,7 +21,6 @@ const OPTIONS: &[Missing] = &[
     ("use-theme", None, None),
     ("tui-mode", None, None),
     ("export", None, None),
-    ("no-approve", Some("na"), None),
 ];
 
 /// Why the first of these arguments of `fluzo pi` cannot be run, when it is one of pi's

@@ -39,9 +39,9 @@ use fluzo_stdx::similar;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
 use crate::network;
-use crate::reference;
 use crate::session_services::{Unavailable, UserSettings};
 use crate::surroundings::{Surroundings, now_ms};
+use crate::variables;
 
 /// What a session of the open profile is made from.
 pub(crate) struct Plan<'a> {
@@ -270,7 +270,7 @@ fn options(settings: &Settings) -> AgentOptions {
 
 /// How long servers are asked to keep the beginning of requests.
 fn cache_retention(surroundings: &Surroundings) -> CacheRetention {
-    match surroundings.variable(reference::CACHE_RETENTION) {
+    match surroundings.variable(variables::CACHE_RETENTION) {
         Some("long") => CacheRetention::Long,
         _ => CacheRetention::default(),
     }

@@ -78,6 +78,47 @@ impl Document {
         Ok(Self(object))
     }
 
+    /// What pi kept in other places before there was `auth.json`: sign-ins in `oauth.json`,
+    /// which had no `type`, and keys in `apiKeys` of its settings, texts by provider. What
+    /// is neither is left out.
+    ///
+    /// # Errors
+    ///
+    /// When `oauth_json` is no JSON object.
+    pub fn from_old(
+        oauth_json: &[u8],
+        api_keys: Option<&serde_json::Value>,
+    ) -> Result<Self, Broken> {
+        let mut old = Self::parse(oauth_json)?;
+        for name in old.0.names().map(str::to_owned).collect::<Vec<_>>() {
+            let fields = old.0.get(&name).map(RawValue::get).unwrap_or_default();
+            match serde_json::from_str::<RawObject>(fields) {
+                Ok(mut fields) => {
+                    fields.put("type", json("oauth"));
+                    old.0.put(&name, raw(&fields.to_text(2)));
+                }
+                Err(_) => {
+                    old.0.remove(&name);
+                }
+            }
+        }
+        let keys = api_keys.and_then(serde_json::Value::as_object);
+        for (name, key) in keys.into_iter().flatten() {
+            // A sign-in went before a key.
+            if let Some(key) = key.as_str()
+                && old.0.get(name).is_none()
+            {
+                old.put_key(name, key);
+            }
+        }
+        Ok(old)
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Names of the providers that have an entry, in the order of the file.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.0.names()
@@ -213,6 +254,28 @@ mod tests {
         assert_eq!(token.text("accountId").as_deref(), Some("acc"));
         assert!(matches!(document.get("later"), Some(Stored::Unusable(_))));
         assert!(document.get("none").is_none());
+    }
+
+    #[test]
+    fn old_places_give_entries_of_today() {
+        let oauth = br#"{"github-copilot": {"refresh": "r", "access": "a", "expires": 5, "enterpriseUrl": "e.test"}, "odd": 1}"#;
+        let keys = serde_json::json!({"openai": "sk-old", "github-copilot": "k", "none": 1});
+        let old = Document::from_old(oauth, Some(&keys)).unwrap();
+        let Some(Stored::SignIn(token)) = old.get("github-copilot") else {
+            panic!()
+        };
+        assert_eq!((token.refresh.reveal(), token.expires_ms), ("r", 5));
+        assert_eq!(token.text("enterpriseUrl").as_deref(), Some("e.test"));
+        assert!(matches!(old.get("openai"), Some(Stored::Key { .. })));
+        assert_eq!(
+            old.providers().collect::<Vec<_>>(),
+            ["github-copilot", "openai"]
+        );
+        assert!(Document::from_old(b"", None).unwrap().is_empty());
+        assert_eq!(
+            Document::from_old(b"[]", None).unwrap_err(),
+            Broken::NoObject
+        );
     }
 
     #[test]

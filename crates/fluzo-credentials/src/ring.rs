@@ -7,7 +7,7 @@ use fluzo_catalogue::{Host, KeySending, fill, host};
 use fluzo_llm::{BoxFuture, CredentialError, Credentials, Model, RequestAuth, Secret};
 
 use crate::SecretValue;
-use crate::auth_json::{Stored, StoredToken};
+use crate::auth_json::{Document, Stored, StoredToken};
 use crate::oauth::{COPILOT, copilot_base_url};
 use crate::outside::SecretCommands;
 use crate::sign_ins::{SignIns, enterprise};
@@ -16,7 +16,7 @@ use crate::sign_ins::{SignIns, enterprise};
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Finds keys: a given one first, then those of `auth.json`, then the environment, then
-/// `models.json`.
+/// `models.json`, then what old files of pi hold.
 pub struct KeyRing {
     given: Option<(String, Secret)>,
     environment: Environment,
@@ -120,24 +120,12 @@ impl KeyRing {
 
     /// Which providers have a key now. Resolves nothing: no command runs, nothing is renewed.
     pub fn available(&self) -> Available<'_> {
-        let document = self
-            .sign_ins
-            .as_ref()
-            .and_then(|sign_ins| sign_ins.store().read().ok())
-            .unwrap_or_default();
-        let usable = |provider: &&str| match document.get(provider) {
-            Some(Stored::Key { .. }) => true,
-            Some(Stored::SignIn(token)) => SignIns::uses(provider, &token),
-            _ => false,
-        };
-        Available {
-            ring: self,
-            stored: document
-                .providers()
-                .filter(usable)
-                .map(str::to_owned)
-                .collect(),
+        let mut stored = BTreeSet::new();
+        if let Some(sign_ins) = &self.sign_ins {
+            stored.extend(usable(&sign_ins.store().read().unwrap_or_default()));
+            stored.extend(usable(sign_ins.old()));
         }
+        Available { ring: self, stored }
     }
 
     /// Whether a key is configured for `provider`. Resolves nothing.
@@ -196,6 +184,17 @@ impl KeyRing {
             let key = self.key(provider, value, &BTreeMap::new()).await?;
             return own(provider, found(key, sending(None), BTreeMap::new()));
         }
+        match self.old(provider) {
+            Some(Stored::Key { key, env }) => {
+                let key = self.key(provider, &key, &env).await?;
+                return own(provider, found(key, sending(None), env));
+            }
+            Some(Stored::SignIn(token)) if SignIns::uses(provider, &token) => {
+                return self.signed_in(provider, token).await;
+            }
+            Some(Stored::SignIn(_)) => trouble = trouble.or(Some(foreign(provider))),
+            _ => {}
+        }
         if host.is_some_and(|host| !host.needs_key) {
             return Ok(Found {
                 key: None,
@@ -208,6 +207,11 @@ impl KeyRing {
             provider: provider.to_owned(),
             variable: host.and_then(key_variable),
         }))
+    }
+
+    /// What old files hold for `provider`.
+    fn old(&self, provider: &str) -> Option<Stored> {
+        self.sign_ins.as_ref()?.old().get(provider)
     }
 
     /// What `auth.json` holds for `provider`, and why it cannot be used when it cannot.
@@ -420,6 +424,17 @@ impl KeyRing {
         let value = self.scoped(&found.env, variable)?;
         Host::deployment(&value, &model.id).map(str::to_owned)
     }
+}
+
+/// Providers with an entry that is used.
+fn usable(document: &Document) -> Vec<String> {
+    let is_used = |provider: &&str| match document.get(provider) {
+        Some(Stored::Key { .. }) => true,
+        Some(Stored::SignIn(token)) => SignIns::uses(provider, &token),
+        _ => false,
+    };
+    let used = document.providers().filter(is_used);
+    used.map(str::to_owned).collect()
 }
 
 impl Available<'_> {

@@ -28,6 +28,8 @@ struct Shared {
     http: Arc<dyn FormPost>,
     clock: Arc<dyn Clock>,
     background: Arc<dyn Background>,
+    /// Entries of old files, for providers that `auth.json` has none for. Never written.
+    old: Document,
     /// Renewed sign-ins that could not be stored, by provider.
     unsaved: Mutex<BTreeMap<String, Unsaved>>,
 }
@@ -78,11 +80,24 @@ impl SignIns {
         clock: Arc<dyn Clock>,
         background: Arc<dyn Background>,
     ) -> Self {
+        Self::with_old(store, http, clock, background, Document::default())
+    }
+
+    /// [`SignIns::new`] with the entries of old files besides. One that is renewed is stored
+    /// in `auth.json`; the old files stay as they are.
+    pub fn with_old(
+        store: AuthStore,
+        http: Arc<dyn FormPost>,
+        clock: Arc<dyn Clock>,
+        background: Arc<dyn Background>,
+        old: Document,
+    ) -> Self {
         Self(Arc::new(Shared {
             store,
             http,
             clock,
             background,
+            old,
             unsaved: Mutex::new(BTreeMap::new()),
         }))
     }
@@ -90,6 +105,11 @@ impl SignIns {
     /// The file behind.
     pub fn store(&self) -> &AuthStore {
         &self.0.store
+    }
+
+    /// The entries of old files.
+    pub(crate) fn old(&self) -> &Document {
+        &self.0.old
     }
 
     /// The sign-in to `provider`, renewed if its time is over. Dropping the future does not stop
@@ -126,7 +146,7 @@ impl Shared {
     async fn renew(&self, provider: &str) -> Result<StoredToken, SignInError> {
         let turn = self.store.turn().await?;
         let mut document = self.store.read()?;
-        let mut token = sign_in(&document, provider)?;
+        let mut token = self.sign_in(&document, provider)?;
         if let Some(saved) = self.unsaved_for(provider, &token) {
             document.put(provider, &saved);
             turn.room(&document)?.write(&document)?;
@@ -147,7 +167,7 @@ impl Shared {
         let written =
             self.store
                 .read()
-                .and_then(|mut document| match sign_in(&document, provider) {
+                .and_then(|mut document| match self.sign_in(&document, provider) {
                     Ok(now) if now.refresh == spent => {
                         document.put(provider, &token);
                         room.write(&document).map(|()| Ok(token.clone()))
@@ -185,8 +205,17 @@ impl Shared {
     }
 
     fn fresh_in_file(&self, provider: &str) -> Option<StoredToken> {
-        let token = sign_in(&self.store.read().ok()?, provider).ok()?;
+        let token = self.sign_in(&self.store.read().ok()?, provider).ok()?;
         (token.expires_ms > self.clock.now_ms()).then_some(token)
+    }
+
+    /// The sign-in in `document`, else that of the old files.
+    fn sign_in(&self, document: &Document, provider: &str) -> Result<StoredToken, SignInError> {
+        let stored = document.get(provider).or_else(|| self.old.get(provider));
+        match stored {
+            Some(Stored::SignIn(token)) => Ok(token),
+            _ => Err(SignInError::Gone),
+        }
     }
 
     fn unsaved_for(&self, provider: &str, stored: &StoredToken) -> Option<StoredToken> {
@@ -203,13 +232,6 @@ impl Shared {
             Some(token) => unsaved.insert(provider.to_owned(), token),
             None => unsaved.remove(provider),
         };
-    }
-}
-
-fn sign_in(document: &Document, provider: &str) -> Result<StoredToken, SignInError> {
-    match document.get(provider) {
-        Some(Stored::SignIn(token)) => Ok(token),
-        _ => Err(SignInError::Gone),
     }
 }
 

@@ -6,8 +6,10 @@ mod kind;
 pub mod legacy;
 mod registry;
 mod resolve;
+pub mod trust;
 mod unknown;
 
 pub use kind::SettingKind;
 pub use registry::{OPEN, Scope, SettingDef, find, key};
 pub use resolve::{Problem, Settings, Source};
+pub use trust::{ProjectTrust, TrustReason};

@@ -207,7 +207,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
     let now = now_ms();
     let cwd = project.to_string_lossy().into_owned();
     let header = Header::new(ids.session_id(now), iso_utc(now), cwd.clone());
-    let (sessions, _) = folder.sessions(&surroundings, None, &project);
+    let (sessions, _) = folder.sessions(&surroundings, &project);
     let store = JsonlStore::create_in(&sessions, header, Vec::new(), Arc::clone(&ids));
     let store = store.map_err(|error| error.to_string())?;
     let keys = KeyRing::new(Arc::new(|_| None), registry.keys(), registry.headers());

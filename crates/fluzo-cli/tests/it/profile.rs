@@ -301,15 +301,18 @@ fn the_settings_of_a_project_count_only_when_it_is_trusted() {
         let stage = Stage::with_fake(&simulator);
         stage.settings(&settings);
         let project = json!({"defaultModel": "eyes", "defaultProjectTrust": "always"});
-        let file = stage.write("project/.pi/settings.json", project.to_string());
-        let warning = format!(
-            "Warning: `{}` was passed over: this project is not trusted (--approve trusts it for one run)\n",
-            file.display()
-        );
-        let err = if model == "m1" { warning.as_str() } else { "" };
+        stage.write("project/.pi/settings.json", project.to_string());
+        let err = if model == "m1" {
+            format!(
+                "Warning: `{}` was passed over: this project is not trusted (--approve trusts it for one run)\n",
+                stage.path("project/.pi").display()
+            )
+        } else {
+            "Warning: setting `defaultProjectTrust` in the project settings was passed over: only the user's own settings choose it\n".to_owned()
+        };
         stage
             .pi(&[arguments, &["-p", "hi"]].concat())
-            .is(0, "ok\n", err);
+            .is(0, "ok\n", &err);
         assert_eq!(simulator.requests()[0].body["model"], model, "{settings}");
         approve(simulator);
     }

@@ -78,6 +78,18 @@ pub fn list_all(root: &Path) -> io::Result<Vec<SessionInfo>> {
     Ok(of_files(found))
 }
 
+/// The sessions that lie in `agent_folder` itself, as they did before there was a folder for
+/// each working folder, the latest first; with `cwd` only those of that working folder.
+///
+/// # Errors
+///
+/// When the folder cannot be read.
+pub fn list_old(agent_folder: &Path, cwd: Option<&str>) -> io::Result<Vec<SessionInfo>> {
+    let mut found = list(agent_folder)?;
+    found.retain(|info| cwd.is_none_or(|cwd| info.header.cwd == cwd));
+    Ok(found)
+}
+
 /// What a list shows of the session in `path`; none when it is no session.
 ///
 /// # Errors

@@ -136,6 +136,32 @@ pub fn find(argument: &str, folder: &Path, root: Option<&Path>) -> io::Result<Fo
     )
 }
 
+/// Finds the session whose id begins with `prefix` among those that lie in `agent_folder`
+/// itself, as they did before there was a folder for each working folder. Those of `cwd` go
+/// before others.
+///
+/// # Errors
+///
+/// When the folder cannot be read.
+pub fn find_old(prefix: &str, agent_folder: &Path, cwd: &str) -> io::Result<Found> {
+    if prefix.is_empty() || is_path(prefix) {
+        return Ok(Found::Nothing);
+    }
+    let all = files(agent_folder)?;
+    let is_here = |path: &Path| header(path).is_some_and(|header| header.cwd == cwd);
+    let (here, elsewhere) = all.into_iter().partition(|(path, _)| is_here(path));
+    if let Some((path, _)) = by_id(prefix, here) {
+        return Ok(Found::Here(path));
+    }
+    let other = by_id(prefix, elsewhere);
+    Ok(
+        other.map_or(Found::Nothing, |(path, header)| Found::Elsewhere {
+            path,
+            cwd: header.cwd,
+        }),
+    )
+}
+
 /// The header of a session file, read from its first line; none when there is none.
 pub fn header(path: &Path) -> Option<Header> {
     read_header(path).ok().flatten()
