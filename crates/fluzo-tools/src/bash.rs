@@ -66,16 +66,13 @@ impl BashTool {
         }
         let env = &*self.env;
         let spec = CommandSpec {
-            program: env.bash.shell.clone(),
-            args: env.bash.arguments(&arguments.command),
-            cwd: env.cwd.clone(),
-            env: env.bash.environment.clone(),
             timeout: arguments.timeout.and_then(time_limit),
+            ..env.shell_command(&arguments.command)
         };
         let show = |partial| context.updates.send(partial);
         let (report, snapshot) = bash_live::run(env, spec, context.abort.clone(), &show)
             .await
-            .map_err(|error| not_run(&error))?;
+            .map_err(|error| ToolError::new(not_run(&error)))?;
         conclude(&report, snapshot, arguments.timeout)
     }
 }
@@ -208,17 +205,23 @@ fn name_background(pids: &[u32], text: &mut String, details: &mut Map<String, Va
     if pids.is_empty() {
         return;
     }
+    add_background_lines(pids, text);
+    details.insert("background".into(), pids.into());
+}
+
+/// Adds a line for each process that a command left running.
+pub(crate) fn add_background_lines(pids: &[u32], text: &mut String) {
     for pid in pids {
-        if !text.ends_with('\n') {
+        if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         text.push_str(&format!("[Background process {pid} still running]"));
     }
-    details.insert("background".into(), pids.into());
 }
 
-fn not_run(error: &ProcessError) -> ToolError {
-    ToolError::new(match error {
+/// Why a command could not be run, for who asked for it.
+pub(crate) fn not_run(error: &ProcessError) -> String {
+    match error {
         ProcessError::MissingCwd { cwd } => format!(
             "Working directory does not exist: {}\nCannot execute bash commands.",
             cwd.display()
@@ -228,7 +231,7 @@ fn not_run(error: &ProcessError) -> ToolError {
         ProcessError::Io { program, source } => {
             format!("Lost contact with {}: {source}", program.display())
         }
-    })
+    }
 }
 
 fn not_started(program: &Path, source: &std::io::Error) -> String {

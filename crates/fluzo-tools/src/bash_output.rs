@@ -81,6 +81,11 @@ impl Output {
         self.spill.write(&[], self.totals.exceed(self.limits));
     }
 
+    /// Sends the whole to the file even though it is within the limits.
+    pub(crate) fn save_whole(&mut self) {
+        self.spill.write(&[], true);
+    }
+
     /// What there is now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         // Whatever was dropped from the front of the tail is beyond the limits by itself.

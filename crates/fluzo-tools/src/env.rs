@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fluzo_agent::TimeEffect;
-use fluzo_exec::{Environment, FileSystem, PathLocks, ProcessRunner, TreeSearch};
+use fluzo_exec::{CommandSpec, Environment, FileSystem, PathLocks, ProcessRunner, TreeSearch};
 use fluzo_stdx::truncate::TextLimits;
 
 /// Everything that tools need. One value is shared by all tools of a session.
@@ -90,6 +90,17 @@ impl ToolEnv {
     /// Whether the current model takes images.
     pub fn takes_images(&self) -> bool {
         self.model_takes_images.load(Ordering::Relaxed)
+    }
+
+    /// How the shell runs `command` in the working folder, without a limit in time.
+    pub(crate) fn shell_command(&self, command: &str) -> CommandSpec {
+        CommandSpec {
+            program: self.bash.shell.clone(),
+            args: self.bash.arguments(command),
+            cwd: self.cwd.clone(),
+            env: self.bash.environment.clone(),
+            timeout: None,
+        }
     }
 }
 

@@ -5,10 +5,12 @@ use std::io::Cursor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
-use fluzo_llm::{Content, ToolOutput};
+use fluzo_llm::{Content, ImageContent, ToolOutput};
 use image::codecs::jpeg::JpegEncoder;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, Rgb, RgbImage};
+
+use crate::images::{FittedImage, OMITTED};
 
 /// Files above this are not read as images.
 pub(crate) const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -39,6 +41,20 @@ pub(crate) struct ImageBlock {
     base64: String,
     mime: &'static str,
     note: Option<String>,
+}
+
+impl ImageBlock {
+    /// As what the user hands in.
+    pub(crate) fn into_fitted(self) -> FittedImage {
+        FittedImage {
+            image: ImageContent {
+                data: self.base64,
+                mime_type: self.mime.to_owned(),
+                ..ImageContent::default()
+            },
+            note: self.note,
+        }
+    }
 }
 
 /// Brings an image file within `limits`; without limits it stays as it is. `None` when that is
@@ -83,7 +99,8 @@ pub(crate) fn output(
 ) -> ToolOutput {
     let mut text = format!("Read image file [{mime}]");
     let Some(block) = block else {
-        text.push_str("\n[Image omitted: could not be resized below the inline image size limit.]");
+        text.push('\n');
+        text.push_str(OMITTED);
         return ToolOutput::text(text);
     };
     if block.mime != mime {

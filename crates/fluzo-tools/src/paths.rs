@@ -7,13 +7,50 @@
 use std::path::{Component, Path, PathBuf};
 
 use fluzo_agent::{Permit, ToolError};
+use fluzo_exec::FileSystem;
 use fluzo_policy::{Access, PathOperation};
 use unicode_normalization::UnicodeNormalization;
 
 use crate::{ToolEnv, shown};
 
+/// Where paths are looked for.
+#[derive(Clone, Copy)]
+pub struct Places<'a> {
+    /// Folder that relative paths start from.
+    pub cwd: &'a Path,
+    /// Home folder, for `~`.
+    pub home: Option<&'a Path>,
+    /// Files.
+    pub fs: &'a dyn FileSystem,
+}
+
+impl Places<'_> {
+    /// The absolute path that a person means by `given`, found as the `read` tool finds its
+    /// path. It need not exist. Blocks for a few system calls.
+    ///
+    /// # Errors
+    ///
+    /// The names that it could mean when it does not exist and several look the same.
+    pub fn find(self, given: &str) -> Result<PathBuf, Vec<String>> {
+        match locate(self, given) {
+            Located::Exact(path) | Located::Folded(path) => Ok(path),
+            Located::Ambiguous(_, names) => Err(names),
+        }
+    }
+}
+
+impl<'a> From<&'a ToolEnv> for Places<'a> {
+    fn from(env: &'a ToolEnv) -> Self {
+        Self {
+            cwd: &env.cwd,
+            home: env.home.as_deref(),
+            fs: &*env.fs,
+        }
+    }
+}
+
 /// Where a path argument leads.
-pub(crate) enum Located {
+enum Located {
     /// It is spelled this way on disk, or nothing on disk is like it.
     Exact(PathBuf),
     /// Not on disk, but exactly one entry that looks the same.
@@ -24,7 +61,7 @@ pub(crate) enum Located {
 
 impl Located {
     /// The path to go on with; of an ambiguous one what was asked for.
-    pub(crate) fn into_path(self) -> PathBuf {
+    fn into_path(self) -> PathBuf {
         match self {
             Self::Exact(path) | Self::Folded(path) | Self::Ambiguous(path, _) => path,
         }
@@ -32,30 +69,30 @@ impl Located {
 }
 
 /// The absolute path that `given` spells, without `.` and `..`, whether or not it exists.
-pub(crate) fn absolute(env: &ToolEnv, given: &str) -> PathBuf {
+fn absolute(places: Places<'_>, given: &str) -> PathBuf {
     let bare = match given.strip_prefix('@') {
-        Some(bare) if !starts_with_real_name(env, given) => bare,
+        Some(bare) if !starts_with_real_name(places, given) => bare,
         _ => given,
     };
     if let Some(path) = from_file_url(bare) {
         return normalized(Path::new(&path));
     }
-    if let Some(home) = &env.home {
+    if let Some(home) = places.home {
         if bare == "~" {
-            return home.clone();
+            return home.to_path_buf();
         }
         if let Some(rest) = bare.strip_prefix("~/") {
             return normalized(&home.join(rest.trim_start_matches('/')));
         }
     }
-    normalized(&env.cwd.join(bare))
+    normalized(&places.cwd.join(bare))
 }
 
 /// Finds `given` on disk. Blocks for a few system calls; lists folders only when the exact
 /// name does not exist.
-pub(crate) fn locate(env: &ToolEnv, given: &str) -> Located {
-    let wanted = absolute(env, given);
-    if exists(env, &wanted) {
+fn locate(places: Places<'_>, given: &str) -> Located {
+    let wanted = absolute(places, given);
+    if exists(places, &wanted) {
         return Located::Exact(wanted);
     }
     let mut found = PathBuf::new();
@@ -63,13 +100,13 @@ pub(crate) fn locate(env: &ToolEnv, given: &str) -> Located {
     for part in wanted.components() {
         let next = found.join(part);
         let name = match part {
-            Component::Normal(name) if !exists(env, &next) => name,
+            Component::Normal(name) if !exists(places, &next) => name,
             _ => {
                 found = next;
                 continue;
             }
         };
-        let mut alike = look_alikes(env, &found, &name.to_string_lossy());
+        let mut alike = look_alikes(places, &found, &name.to_string_lossy());
         match (alike.pop(), alike.is_empty()) {
             (None, _) => return Located::Exact(wanted),
             (Some(only), true) => found.push(only),
@@ -90,13 +127,13 @@ pub(crate) fn locate(env: &ToolEnv, given: &str) -> Located {
 
 /// The access of a call that needs `given` to exist.
 pub(crate) fn access(env: &ToolEnv, operation: PathOperation, given: &str) -> Vec<Access> {
-    let path = locate(env, given).into_path();
+    let path = locate(env.into(), given).into_path();
     vec![Access::Path { operation, path }]
 }
 
 /// The access of a call that makes `given`, by exactly this name.
 pub(crate) fn access_to_make(env: &ToolEnv, given: &str) -> Vec<Access> {
-    let (operation, path) = (PathOperation::Write, absolute(env, given));
+    let (operation, path) = (PathOperation::Write, absolute(env.into(), given));
     vec![Access::Path { operation, path }]
 }
 
@@ -115,22 +152,25 @@ pub(crate) fn judged(permit: &Permit) -> Result<PathBuf, ToolError> {
 
 /// A line to add to the error about a path that does not exist: which names it could mean.
 pub(crate) fn ambiguity(env: &ToolEnv, given: &str) -> Option<String> {
-    match locate(env, given) {
-        Located::Ambiguous(_, names) => {
-            let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
-            Some(format!(
-                "Several names look the same: {}. Use the exact one.",
-                names.join(", ")
-            ))
-        }
-        _ => None,
-    }
+    Places::from(env)
+        .find(given)
+        .err()
+        .map(|names| several_names(&names))
+}
+
+/// Asks for one of several names that look the same.
+pub fn several_names(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+    format!(
+        "Several names look the same: {}. Use the exact one.",
+        names.join(", ")
+    )
 }
 
 /// A line that gives the name on disk when it is not the one asked for.
 pub(crate) fn real_name(env: &ToolEnv, given: &str, path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy();
-    (absolute(env, given) != path).then(|| format!("[Name on disk: {}]", shown::name(&name)))
+    (absolute(env.into(), given) != path).then(|| format!("[Name on disk: {}]", shown::name(&name)))
 }
 
 /// Spaces that file names and texts use instead of the plain one.
@@ -142,18 +182,18 @@ pub(crate) fn is_odd_space(c: char) -> bool {
 }
 
 /// Whether the first part of a path with `@` is the name of something in the working folder.
-fn starts_with_real_name(env: &ToolEnv, given: &str) -> bool {
+fn starts_with_real_name(places: Places<'_>, given: &str) -> bool {
     let first = given.split('/').next().unwrap_or(given);
-    first.len() > 1 && exists(env, &env.cwd.join(first))
+    first.len() > 1 && exists(places, &places.cwd.join(first))
 }
 
-fn exists(env: &ToolEnv, path: &Path) -> bool {
-    env.fs.check_access(path, false, false).is_ok()
+fn exists(places: Places<'_>, path: &Path) -> bool {
+    places.fs.check_access(path, false, false).is_ok()
 }
 
-fn look_alikes(env: &ToolEnv, folder: &Path, name: &str) -> Vec<String> {
+fn look_alikes(places: Places<'_>, folder: &Path, name: &str) -> Vec<String> {
     let wanted = folded_name(name);
-    let entries = env.fs.read_dir(folder).unwrap_or_default();
+    let entries = places.fs.read_dir(folder).unwrap_or_default();
     let names = entries
         .into_iter()
         .filter_map(|entry| entry.name.into_string().ok());

@@ -22,7 +22,7 @@ use crate::text_form::TextForm;
 use crate::{ToolEnv, args, image_block, name_order, paths, shown};
 
 /// Bytes from the start of a file that tell what it is.
-const HEAD: usize = 4100;
+pub(crate) const HEAD: usize = 4100;
 /// Levels shown of a folder.
 const LEVELS: usize = 2;
 

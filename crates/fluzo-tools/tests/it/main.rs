@@ -18,4 +18,5 @@ mod registry;
 mod shown;
 mod support;
 mod unruly_files;
+mod user_shell;
 mod write;

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use fluzo_agent::Tool;
+use fluzo_exec::LocalFileSystem;
 use fluzo_policy::{Access, PathOperation};
+use fluzo_tools::paths::{Places, several_names};
 use fluzo_tools::registry::builtin;
 use serde_json::json;
 
@@ -145,4 +147,34 @@ fn calls_state_the_path_they_touch() {
         path: Path::new("/etc/hosts").into(),
     };
     assert_eq!(tool.accesses(&json!({"path": "/etc/./hosts"})), [outside]);
+}
+
+#[test]
+fn arguments_of_the_user_are_found_in_the_same_way() {
+    let dir = folder(&[
+        ("at 9\u{202f}AM.txt", "X"),
+        ("d\u{2019}a.txt", "X"),
+        ("home/h.txt", "X"),
+        ("two\u{a0}x", "X"),
+        ("two\u{3000}x", "X"),
+    ]);
+    let places = Places {
+        cwd: dir.path(),
+        home: Some(&dir.path().join("home")),
+        fs: &LocalFileSystem,
+    };
+    let address = format!("file://{}/home/h.txt", dir.path().display());
+    let rows = [
+        ("at 9 AM.txt", "at 9\u{202f}AM.txt"),
+        ("d'a.txt", "d\u{2019}a.txt"),
+        ("~/h.txt", "home/h.txt"),
+        (address.as_str(), "home/h.txt"),
+        ("sub/../none", "none"),
+    ];
+    for (given, expected) in rows {
+        assert_eq!(places.find(given), Ok(dir.path().join(expected)), "{given}");
+    }
+    let names = places.find("two x").unwrap_err();
+    assert_eq!(names, ["two\u{a0}x", "two\u{3000}x"]);
+    assert!(several_names(&names).starts_with("Several names look the same: "));
 }
