@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fluzo_catalogue::{Host, KeySending, fill, host};
+use fluzo_catalogue::{HOSTS, Host, KeySending, fill, host};
 use fluzo_llm::{BoxFuture, CredentialError, Credentials, Model, RequestAuth, Secret};
 
 use crate::SecretValue;
@@ -131,6 +131,31 @@ impl KeyRing {
     /// Whether a key is configured for `provider`. Resolves nothing.
     pub fn has(&self, provider: &str) -> bool {
         self.available().has(provider)
+    }
+
+    /// The keys and header values that requests to any provider could carry now, to be kept
+    /// out of what is shown. Resolves nothing: those of commands are known once they have run
+    /// for a header.
+    pub fn known_secrets(&self) -> Vec<Secret> {
+        let document = self.sign_ins.as_ref().and_then(|s| s.store().read().ok());
+        let document = document.unwrap_or_default();
+        let own = BTreeMap::new();
+        let mut secrets: Vec<Secret> = Vec::new();
+        for provider in document.providers() {
+            match document.get(provider) {
+                Some(Stored::Key { key, env }) => secrets.extend(self.reveal(&key, &env)),
+                Some(Stored::SignIn(token)) => secrets.extend([token.access, token.refresh]),
+                _ => {}
+            }
+        }
+        let variables = HOSTS.iter().flat_map(|host| host.keys);
+        secrets.extend(variables.filter_map(|name| self.variable(name).map(Secret::new)));
+        let headers = self.headers.values().flatten().map(|(_, value)| value);
+        let values = self.configured.values().chain(headers);
+        secrets.extend(values.filter_map(|value| self.reveal(value, &own).ok()));
+        secrets.extend(self.given.iter().map(|(_, key)| key.clone()));
+        secrets.extend(self.outputs().values().cloned());
+        secrets
     }
 
     /// An environment variable that is set and not empty.

@@ -72,8 +72,14 @@ pub fn provider_for(
     limits: LimitPolicy,
     clock: Clock,
 ) -> Result<Arc<dyn Provider>, UnknownDialect> {
+    let dialect = spoken(api)?;
+    Ok(Arc::new(HttpProvider::new(dialect, http, limits, clock)))
+}
+
+/// The dialect of the name `api`.
+pub(crate) fn spoken(api: &str) -> Result<&'static dyn Dialect, UnknownDialect> {
     if let Some((_, dialect)) = SPOKEN.iter().find(|(name, _)| *name == api) {
-        return Ok(Arc::new(HttpProvider::new(*dialect, http, limits, clock)));
+        return Ok(*dialect);
     }
     Err(match EXCEPTIONS.iter().find(|(name, _)| *name == api) {
         Some((_, advice)) => UnknownDialect::Exception {

@@ -28,6 +28,7 @@ mod indexed;
 mod limits;
 mod loose;
 mod model_lists;
+mod preview;
 mod provider;
 mod proxy;
 pub mod quirks;
@@ -50,5 +51,6 @@ pub use discovery::{
 pub use failure::Clock;
 pub use http::{HttpClient, HttpConfig};
 pub use limits::{Limit, LimitPolicy, Limits};
+pub use preview::{PreviewError, preview};
 pub use proxy::ProxyConfig;
 pub use roots::{ExtraRoots, ReadRootFiles, RootFile};

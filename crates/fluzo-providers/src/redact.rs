@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fluzo_llm::RequestAuth;
+use fluzo_llm::{RequestAuth, Secret};
 use reqwest::Url;
 
 /// What stands where a secret stood.
@@ -64,6 +64,14 @@ impl Redactor {
         }
     }
 
+    /// Also these values.
+    pub(crate) fn with_secrets(mut self, secrets: &[Secret]) -> Self {
+        for secret in secrets {
+            self.add_value(secret.reveal());
+        }
+        self
+    }
+
     /// A value whole, and without its scheme.
     fn add_value(&mut self, value: &str) {
         let whole = value.trim();
@@ -83,9 +91,14 @@ impl Redactor {
 
     /// `text` without the secrets.
     pub(crate) fn clean(&self, text: String) -> String {
+        self.replace(text, REDACTED)
+    }
+
+    /// `text` with `mark` where a secret stood.
+    pub(crate) fn replace(&self, text: String, mark: &str) -> String {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(secret.as_str()) {
-                text.replace(secret.as_str(), REDACTED)
+                text.replace(secret.as_str(), mark)
             } else {
                 text
             }
@@ -129,8 +142,6 @@ impl std::fmt::Debug for Redactor {
 
 #[cfg(test)]
 mod tests {
-    use fluzo_llm::Secret;
-
     use super::*;
 
     #[test]

@@ -69,6 +69,19 @@ impl FormMemory {
         Some(switch)
     }
 
+    /// The switches that the next request for `model` would be made with, if it goes where
+    /// its last one went.
+    pub fn switches(&self, model: &Model) -> Vec<FormSwitch> {
+        let known = self.known();
+        let usual = || (model.base_url.clone(), model.id.clone());
+        let address = known.addresses.get(&name(model));
+        let forms = known
+            .forms
+            .get(&address.cloned().unwrap_or_else(usual))
+            .map(|forms| forms.switches.values().copied().collect());
+        forms.unwrap_or_default()
+    }
+
     /// The switches for a request for `model` that goes to `base_url`, and whether one of them
     /// waits for its first good response.
     pub(crate) fn of(&self, model: &Model, base_url: &str) -> (Vec<FormSwitch>, bool) {

@@ -1,6 +1,6 @@
 //! Where keys, headers and endpoints come from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluzo_credentials::{KeyRing, SecretValue};
@@ -434,4 +434,27 @@ fn a_file_or_entry_that_cannot_be_used_is_reported_when_nothing_else_is_there() 
         assert_eq!(still(&file).store().warnings().len(), 1);
         assert_eq!(file.text(), text);
     }
+}
+
+#[test]
+fn known_secrets_are_those_of_every_place_and_run_nothing() {
+    let ring = ring(
+        &[("OPENAI_API_KEY", "of-variable"), ("OWN", "of-own-variable"), ("PATH", "no-secret")],
+        r#"{"a": {"type": "api_key", "key": "of-file"}, "b": {"type": "api_key", "key": "!exit 1"}}"#,
+        &[("c", "of-models"), ("d", "$OWN"), ("e", "$MISSING")],
+    )
+    .with_key("f", "given");
+    let known: BTreeSet<String> = ring
+        .known_secrets()
+        .iter()
+        .map(|secret| secret.reveal().to_owned())
+        .collect();
+    let expected = [
+        "given",
+        "of-file",
+        "of-models",
+        "of-own-variable",
+        "of-variable",
+    ];
+    assert_eq!(known, expected.map(str::to_owned).into());
 }

@@ -16,6 +16,7 @@ mod discovery;
 mod faults;
 mod gemini;
 mod network;
+mod preview;
 mod quirks;
 mod raw;
 mod responses;
