@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use base64::Engine;
-use fluzo_llm::ImageContent;
+use fluzo_exec::LocalFileSystem;
 use fluzo_protocol::Prompt;
+use fluzo_tools::images::{self, FittedImage, NotFitted};
+use fluzo_tools::paths::{Places, several_names};
 
 use crate::arguments::Typed;
 use crate::surroundings::Surroundings;
@@ -17,9 +18,17 @@ const LIMIT: u64 = 10 << 20;
 /// Bytes from the beginning of a file in which a NUL tells that it is no text.
 const LOOKED_AT: usize = 8 << 10;
 
+/// How files are found and read.
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    places: Places<'a>,
+    resize_images: bool,
+}
+
 /// The prompts of a run, in order. Piped input, then files, then the first message are
 /// one prompt, without anything between them; further messages are prompts of their own.
-/// What says nothing is passed over.
+/// What says nothing is passed over. Files are found as the `read` tool finds its path, and
+/// images scaled as it does when `resize_images` is set.
 ///
 /// # Errors
 ///
@@ -28,13 +37,22 @@ pub(crate) fn prompts(
     typed: &Typed,
     surroundings: &Surroundings,
     workspace: &Path,
+    resize_images: bool,
 ) -> Result<Vec<Prompt>, String> {
+    let reading = Reading {
+        places: Places {
+            cwd: workspace,
+            home: surroundings.home.as_deref(),
+            fs: &LocalFileSystem,
+        },
+        resize_images,
+    };
     let mut first = Prompt {
         text: piped(surroundings)?,
         ..Prompt::default()
     };
     for file in &typed.files {
-        add_file(&mut first, file, surroundings, workspace)?;
+        add_file(&mut first, file, reading)?;
     }
     let mut messages = typed.messages.iter();
     if let Some(message) = messages.next() {
@@ -80,73 +98,63 @@ fn too_large(what: &str, size: Option<u64>) -> String {
     )
 }
 
-fn add_file(
-    prompt: &mut Prompt,
-    file: &str,
-    surroundings: &Surroundings,
-    workspace: &Path,
-) -> Result<(), String> {
-    let path = if file.starts_with('~') {
-        surroundings.path(file)
-    } else {
-        workspace.join(file)
-    };
+/// Adds what `file` holds to `prompt`.
+fn add_file(prompt: &mut Prompt, file: &str, reading: Reading<'_>) -> Result<(), String> {
+    let path = reading.places.find(file).map_err(|names| {
+        let path = reading.places.cwd.join(file);
+        let names = several_names(&names);
+        format!("File not found: {}\nhint: {names}", path.display())
+    })?;
     let shown = path.display();
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("File not found: {shown}"),
         _ => format!("Could not read file {shown}: {error}"),
     };
     let opened = File::open(&path).map_err(unreadable)?;
-    let Some(bytes) = read_limited(&opened).map_err(unreadable)? else {
+    let mut bytes = Vec::new();
+    let mut head = (&opened).take(images::HEAD_BYTES as u64);
+    head.read_to_end(&mut bytes).map_err(unreadable)?;
+    let is_image = images::is_image(&bytes);
+    let limit = if is_image {
+        images::MAX_FILE_BYTES
+    } else {
+        LIMIT
+    };
+    let mut rest = (&opened).take((limit + 1).saturating_sub(bytes.len() as u64));
+    rest.read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > limit && !is_image {
         let size = opened.metadata().ok().map(|metadata| metadata.len());
         return Err(too_large(&format!("file `{shown}`"), size));
-    };
+    }
     if bytes.is_empty() {
         return Ok(());
     }
-    if let Some(mime_type) = image_type(&bytes) {
-        let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
-        prompt.images.push(ImageContent {
-            data,
-            mime_type: mime_type.to_owned(),
-            ..ImageContent::default()
-        });
-        prompt
-            .text
-            .push_str(&format!("<file name=\"{shown}\"></file>\n"));
+    let text = if is_image {
+        let fitted = images::fit(bytes, reading.resize_images);
+        image_text(prompt, fitted).map_err(|error| format!("file `{shown}`: {error}"))?
     } else if bytes.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
         return Err(format!(
             "file `{shown}` is binary and no image\nhint: name its path in the message without `@`, so that tools can work on it"
         ));
     } else {
-        let text = String::from_utf8_lossy(&bytes);
-        prompt
-            .text
-            .push_str(&format!("<file name=\"{shown}\">\n{text}\n</file>\n"));
-    }
+        format!("\n{}\n", String::from_utf8_lossy(&bytes))
+    };
+    let tagged = format!("<file name=\"{shown}\">{text}</file>\n");
+    prompt.text.push_str(&tagged);
     Ok(())
 }
 
-fn image_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
+/// Adds an image to `prompt`; returns what is said about it.
+fn image_text(
+    prompt: &mut Prompt,
+    fitted: Result<FittedImage, NotFitted>,
+) -> Result<String, NotFitted> {
+    match fitted {
+        Ok(fitted) => {
+            prompt.images.push(fitted.image);
+            Ok(fitted.note.unwrap_or_default())
+        }
+        Err(NotFitted::Size) => Ok(images::OMITTED.to_owned()),
+        Err(refused) => Err(refused),
     }
 }

@@ -9,6 +9,7 @@ use fluzo_host::{ModelRegistry, SessionHost};
 use fluzo_modes::PrintOutput;
 use fluzo_protocol::{Endpoint, Prompt};
 use fluzo_session::SessionStore;
+use fluzo_settings::key;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 
 use crate::access::Renewals;
@@ -91,7 +92,8 @@ fn start(surroundings: Surroundings, typed: Typed) -> Result<i32, Refusal> {
     let prompts = if mode == Mode::Rpc || only_prompt {
         Vec::new()
     } else {
-        inputs::prompts(&typed, &surroundings, &workspace)?
+        let resize = loaded.folder.settings.bool(key::IMAGES_AUTO_RESIZE);
+        inputs::prompts(&typed, &surroundings, &workspace, resize)?
     };
     let renewals = Arc::clone(&loaded.access.renewals);
     let answers = mode != Mode::Rpc && !only_prompt;

@@ -1,14 +1,28 @@
 //! What sessions need of this program: settings that are kept, the user's shell, exports.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use fluzo_host::{Export, Exporter, RequestPreview, SettingsStore, Shared, UserShell};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fluzo_credentials::KeyRing;
+use fluzo_host::{
+    Export, Exporter, PreparedImages, RequestPreview, SettingsStore, Shared, UserImages, UserShell,
+};
 use fluzo_llm::message::BashExecutionMessage;
-use fluzo_llm::{AbortSignal, BoxFuture, ModelRequest};
+use fluzo_llm::{
+    AbortSignal, BoxFuture, CacheRetention, ImageContent, ModelRequest, ThinkingLevel,
+};
+use fluzo_providers::PreviewError;
+use fluzo_runtime::forms::FormMemory;
 use fluzo_stdx::error::with_causes;
+use fluzo_tools::images::{self, NotFitted};
+use fluzo_tools::{ToolEnv, user_shell};
 use serde_json::Value;
 
 use crate::settings_file::SettingsFile;
+use crate::wiring::unspoken;
 
 /// Keeps settings in the user's file.
 pub(crate) struct UserSettings(SettingsFile);
@@ -26,21 +40,100 @@ impl SettingsStore for UserSettings {
     }
 }
 
+/// Runs the user's commands in the shell of the tools.
+pub(crate) struct ToolShell(pub(crate) Arc<ToolEnv>);
+
+impl UserShell for ToolShell {
+    fn run<'a>(
+        &'a self,
+        command: &'a str,
+        abort: &'a AbortSignal,
+    ) -> BoxFuture<'a, Result<BashExecutionMessage, String>> {
+        Box::pin(async move {
+            let run = user_shell::run(&self.0, command, abort).await;
+            run.map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// What the model reads in the place of images that the settings keep back.
+const BLOCKED: &str = "Image reading is disabled.";
+
+/// Brings the user's images to what providers take, as the `read` tool does.
+pub(crate) struct FittedImages {
+    /// Whether they are scaled.
+    pub(crate) resize: bool,
+    /// Whether none is sent.
+    pub(crate) block: bool,
+}
+
+impl UserImages for FittedImages {
+    fn prepare(&self, images: Vec<ImageContent>) -> BoxFuture<'_, Result<PreparedImages, String>> {
+        if self.block {
+            let prepared = PreparedImages {
+                images: Vec::new(),
+                notes: vec![BLOCKED.to_owned()],
+            };
+            return Box::pin(std::future::ready(Ok(prepared)));
+        }
+        let resize = self.resize;
+        Box::pin(async move {
+            let fitted = fluzo_exec::blocking(move || fitted(images, resize)).await;
+            fitted.map_err(|error| error.to_string())?
+        })
+    }
+}
+
+fn fitted(given: Vec<ImageContent>, resize: bool) -> Result<PreparedImages, String> {
+    let mut prepared = PreparedImages::default();
+    for (at, image) in given.into_iter().enumerate() {
+        let place = at + 1;
+        let bytes = STANDARD
+            .decode(image.data.trim())
+            .map_err(|_| format!("image {place} is not in base64"))?;
+        match images::fit(bytes, resize) {
+            Ok(fitted) => {
+                prepared.images.push(ImageContent {
+                    extra: image.extra,
+                    ..fitted.image
+                });
+                prepared.notes.extend(fitted.note);
+            }
+            Err(NotFitted::Size) => prepared.notes.push(images::OMITTED.to_owned()),
+            Err(refused) => return Err(format!("image {place}: {refused}")),
+        }
+    }
+    Ok(prepared)
+}
+
+/// Shows requests as the providers write them.
+pub(crate) struct WirePreview {
+    pub(crate) forms: Arc<FormMemory>,
+    pub(crate) keys: Arc<KeyRing>,
+    pub(crate) cache: CacheRetention,
+    pub(crate) thinking_budgets: BTreeMap<ThinkingLevel, u64>,
+}
+
+impl RequestPreview for WirePreview {
+    fn body(&self, mut request: ModelRequest) -> Result<Value, String> {
+        let model = Arc::clone(&request.model);
+        let options = &mut request.options;
+        options.forms = self.forms.switches(&model);
+        options.cache = self.cache;
+        options.thinking_budgets = self.thinking_budgets.clone();
+        let secrets = self.keys.known_secrets();
+        fluzo_providers::preview(&model.api, &request, &secrets).map_err(|error| match error {
+            PreviewError::Dialect(unknown) => unspoken(&unknown),
+            PreviewError::Json(_) => with_causes(&error),
+        })
+    }
+}
+
 /// What this version cannot do yet; says so.
 pub(crate) struct Unavailable;
 
 fn unavailable<T>(what: &str) -> Result<T, String> {
     Err(format!("{what} is not available in this version"))
-}
-
-impl UserShell for Unavailable {
-    fn run<'a>(
-        &'a self,
-        _command: &'a str,
-        _abort: &'a AbortSignal,
-    ) -> BoxFuture<'a, Result<BashExecutionMessage, String>> {
-        Box::pin(std::future::ready(unavailable("a command of the user's")))
-    }
 }
 
 impl Exporter for Unavailable {
@@ -58,11 +151,5 @@ impl Exporter for Unavailable {
         _abort: &'a AbortSignal,
     ) -> BoxFuture<'a, Result<Shared, String>> {
         Box::pin(std::future::ready(unavailable("sharing")))
-    }
-}
-
-impl RequestPreview for Unavailable {
-    fn body(&self, _request: ModelRequest) -> Result<Value, String> {
-        unavailable("showing the next request")
     }
 }

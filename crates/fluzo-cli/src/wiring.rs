@@ -39,7 +39,7 @@ use fluzo_stdx::similar;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
 use crate::network;
-use crate::session_services::{Unavailable, UserSettings};
+use crate::session_services::{FittedImages, ToolShell, Unavailable, UserSettings, WirePreview};
 use crate::surroundings::{Surroundings, now_ms};
 use crate::variables;
 
@@ -88,19 +88,27 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
     let summary_model = summary_model(&plan)?;
     let time: Arc<dyn TimeEffect> = Arc::new(TokioTime::new(now_ms));
     let session = Arc::clone(&plan.opened.session);
-    let credentials: Arc<dyn Credentials> = Arc::new(plan.keys);
+    let keys = Arc::new(plan.keys);
+    let credentials: Arc<dyn Credentials> = Arc::clone(&keys) as _;
     let gate = Gate::new(Arc::new(AllowAll));
     let dialects = Arc::new(HttpDialects {
         http: Arc::clone(&plan.http),
         limits: network::limits(plan.settings),
     });
+    let (cache, budgets) = (
+        cache_retention(plan.surroundings),
+        thinking_budgets(plan.settings),
+    );
+    let preview = WirePreview {
+        forms: Arc::clone(&plan.forms),
+        keys,
+        cache,
+        thinking_budgets: budgets.clone(),
+    };
     let base = Effects {
         model: Arc::new(
             ProviderModel::new(dialects, Arc::clone(&credentials), Arc::clone(&plan.forms))
-                .with_options(
-                    cache_retention(plan.surroundings),
-                    thinking_budgets(plan.settings),
-                ),
+                .with_options(cache, budgets),
         ),
         tools: Arc::new(DirectTools::new(gate.clone())),
         human: Arc::new(NobodyToAsk),
@@ -118,6 +126,7 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
         .iter()
         .filter_map(|name| fluzo_tools::registry::builtin(name, &env));
     let (processes, on_model) = (Arc::clone(&env.processes), plan.on_model);
+    let shell = Arc::new(ToolShell(Arc::clone(&env)));
     let parts = SessionParts {
         agent: Arc::new(agent),
         live,
@@ -147,9 +156,13 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
             drain_mode(plan.settings, key::FOLLOW_UP_MODE),
         ),
         settings: Arc::new(UserSettings::new(plan.agent_folder)),
-        shell: Arc::new(Unavailable),
+        shell,
+        images: Arc::new(FittedImages {
+            resize: plan.settings.bool(key::IMAGES_AUTO_RESIZE),
+            block: plan.settings.bool(key::IMAGES_BLOCK),
+        }),
         exporter: Arc::new(Unavailable),
-        preview: Arc::new(Unavailable),
+        preview: Arc::new(preview),
         hooks: Arc::new(NoSessionHooks),
         background: Arc::new(move || processes.background()),
         sinks: plan.sinks,
@@ -340,7 +353,7 @@ impl Dialects for HttpDialects {
 }
 
 /// What the user reads of a dialect that is not spoken.
-fn unspoken(error: &UnknownDialect) -> String {
+pub(crate) fn unspoken(error: &UnknownDialect) -> String {
     let UnknownDialect::Unknown { api } = error else {
         return error.to_string();
     };

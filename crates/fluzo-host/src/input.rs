@@ -60,6 +60,21 @@ impl Inner {
             ));
         }
         let input = self.named(Input { text, images }).await;
+        self.message(input).await
+    }
+
+    /// The message of `input`, with its images made ready.
+    pub(crate) async fn message(&self, mut input: Input) -> Result<Arc<Message>, String> {
+        if !input.images.is_empty() {
+            let prepared = self.images.prepare(input.images).await?;
+            input.images = prepared.images;
+            for note in prepared.notes {
+                if !input.text.is_empty() && !input.text.ends_with('\n') {
+                    input.text.push('\n');
+                }
+                input.text.push_str(&note);
+            }
+        }
         user_message(&input.text, input.images, self.core.now())
     }
 
@@ -145,11 +160,7 @@ impl Inner {
 }
 
 /// A message of text and images. Providers refuse empty text, so there is no block of it.
-pub(crate) fn user_message(
-    text: &str,
-    images: Vec<ImageContent>,
-    now: i64,
-) -> Result<Arc<Message>, String> {
+fn user_message(text: &str, images: Vec<ImageContent>, now: i64) -> Result<Arc<Message>, String> {
     let said = !text.trim().is_empty();
     if !said && images.is_empty() {
         return Err(EMPTY.to_owned());

@@ -36,6 +36,8 @@ pub use models::{ModelRegistry, Resolved, Usable};
 pub use models_file::Problem;
 pub use opened::OpenedSession;
 pub use prompt::{DocHint, SystemPrompt, system_prompt};
-pub use services::{Export, Exporter, SettingsStore, Shared, UserShell};
+pub use services::{
+    Export, Exporter, ImagesAsGiven, PreparedImages, SettingsStore, Shared, UserImages, UserShell,
+};
 pub use session::{AgentSession, RequestPreview, SessionParts};
 pub use switching::{SessionFactory, SessionHost};

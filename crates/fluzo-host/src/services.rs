@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fluzo_llm::message::BashExecutionMessage;
-use fluzo_llm::{AbortSignal, BoxFuture};
+use fluzo_llm::{AbortSignal, BoxFuture, ImageContent};
 use serde_json::Value;
 
 /// Keeps settings that the user changes.
@@ -29,6 +29,38 @@ pub trait UserShell: Send + Sync {
         command: &'a str,
         abort: &'a AbortSignal,
     ) -> BoxFuture<'a, Result<BashExecutionMessage, String>>;
+}
+
+/// Makes images ready that the user hands in.
+pub trait UserImages: Send + Sync {
+    /// The images as they go into the session, with what the model is told about them.
+    ///
+    /// # Errors
+    ///
+    /// The text for the user when something among them is no image that can be sent.
+    fn prepare(&self, images: Vec<ImageContent>) -> BoxFuture<'_, Result<PreparedImages, String>>;
+}
+
+/// Images that are ready to be sent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PreparedImages {
+    /// The images.
+    pub images: Vec<ImageContent>,
+    /// Lines for the model: how images were scaled, and which are missing.
+    pub notes: Vec<String>,
+}
+
+/// Leaves images as they are.
+pub struct ImagesAsGiven;
+
+impl UserImages for ImagesAsGiven {
+    fn prepare(&self, images: Vec<ImageContent>) -> BoxFuture<'_, Result<PreparedImages, String>> {
+        let prepared = PreparedImages {
+            images,
+            notes: Vec::new(),
+        };
+        Box::pin(std::future::ready(Ok(prepared)))
+    }
 }
 
 /// Writes sessions for others.

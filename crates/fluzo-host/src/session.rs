@@ -26,9 +26,9 @@ use crate::core::Core;
 use crate::input::Expanded;
 use crate::live::Live;
 use crate::navigate::Navigation;
-use crate::services::{Exporter, SettingsStore, UserShell};
+use crate::services::{Exporter, SettingsStore, UserImages, UserShell};
 use crate::user_shell::UserCommands;
-use crate::{ModelRegistry, OpenedSession, SessionHooks, input, keys, notices};
+use crate::{ModelRegistry, OpenedSession, SessionHooks, keys, notices};
 
 /// Why a prompt is refused during a run.
 pub(crate) const BUSY: &str = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
@@ -79,6 +79,8 @@ pub struct SessionParts {
     pub settings: Arc<dyn SettingsStore>,
     /// Runs the user's commands.
     pub shell: Arc<dyn UserShell>,
+    /// Makes the user's images ready.
+    pub images: Arc<dyn UserImages>,
     /// Writes the session for others.
     pub exporter: Arc<dyn Exporter>,
     /// Shows what would be sent.
@@ -114,6 +116,7 @@ pub(crate) struct Inner {
     pub(crate) resources: Arc<Resources>,
     pub(crate) skill_commands: bool,
     pub(crate) settings: Arc<dyn SettingsStore>,
+    pub(crate) images: Arc<dyn UserImages>,
     pub(crate) exporter: Arc<dyn Exporter>,
     pub(crate) preview: Arc<dyn RequestPreview>,
     pub(crate) hooks: Arc<dyn SessionHooks>,
@@ -187,6 +190,7 @@ impl AgentSession {
             resources: parts.resources,
             skill_commands: parts.skill_commands,
             settings: parts.settings,
+            images: parts.images,
             exporter: parts.exporter,
             preview: parts.preview,
             hooks: parts.hooks,
@@ -260,7 +264,7 @@ impl Inner {
             Expanded::Handled => return Ok(Submitted::Handled),
             Expanded::Input(input) => input,
         };
-        let message = input::user_message(&input.text, input.images, self.core.now())?;
+        let message = self.message(input).await?;
         if self.busy() {
             let queue = queue.ok_or_else(|| BUSY.to_owned())?;
             self.enqueue(queue, message).await;

@@ -147,3 +147,34 @@ fn an_image_is_left_out_for_a_model_that_takes_none() {
         .is(0, "ok\n", "");
     approve(simulator);
 }
+
+/// A narrow no-break space on disk, a plain one in the argument; an address; a file that
+/// begins like an image and is none.
+#[test]
+fn files_are_found_and_images_treated_as_read_does() {
+    let simulator = simulator(scenario().step(Reply::text("ok")));
+    let stage = Stage::with_fake(&simulator);
+    let spaced = stage.write("project/at 9\u{202f}AM.txt", "S");
+    let addressed = stage.write("project/a b.txt", "A");
+    let broken = stage.write("project/broken.png", b"\x89PNG\r\n\x1a\n");
+    stage.write("project/empty.txt", "");
+    let address = format!("@file://{}/a%20b.txt", stage.project().display());
+    let arguments = [
+        "@at 9 AM.txt",
+        &address,
+        "@empty.txt",
+        "@broken.png",
+        "-p",
+        "look",
+    ];
+    let ran = stage.pi(&[&["--model", "eyes"], &arguments[..]].concat());
+    ran.is(0, "ok\n", "");
+    let text = format!(
+        "<file name=\"{}\">\nS\n</file>\n<file name=\"{}\">\nA\n</file>\n<file name=\"{}\">[Image omitted: could not be resized below the inline image size limit.]</file>\nlook",
+        spaced.display(),
+        addressed.display(),
+        broken.display()
+    );
+    assert_eq!(users(&simulator, 0), [text_block(&text)]);
+    approve(simulator);
+}

@@ -201,6 +201,9 @@ fn during_a_run_prompts_are_refused_or_queued() {
     approve(simulator);
 }
 
+/// A transparent pixel.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 /// The endpoint refuses a text block without text.
 #[test]
 fn a_message_that_says_nothing_is_refused_and_an_image_may_stand_alone() {
@@ -215,7 +218,7 @@ fn a_message_that_says_nothing_is_refused_and_an_image_may_stand_alone() {
         let error = live.answer(command)["error"].to_string();
         assert!(error.contains("must be image blocks"), "{error}");
     }
-    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    let image = json!({"type": "image", "data": PIXEL, "mimeType": "image/png"});
     live.command(&json!({"type": "prompt", "message": "", "images": [image]}));
     live.until(is_end);
     let content = users(&simulator, 0);

@@ -9,10 +9,11 @@ use fluzo_host::hooks::{
     NavigationAction, SwitchTo,
 };
 use fluzo_host::{
-    Export, Exporter, RequestPreview, SessionHooks, SettingsStore, Shared, UserShell,
+    Export, Exporter, PreparedImages, RequestPreview, SessionHooks, SettingsStore, Shared,
+    UserImages, UserShell,
 };
 use fluzo_llm::message::BashExecutionMessage;
-use fluzo_llm::{AbortSignal, BoxFuture, ModelRequest};
+use fluzo_llm::{AbortSignal, BoxFuture, ImageContent, ModelRequest};
 use fluzo_resources::{Discover, Resources, Sources};
 use fluzo_testkit::Switch;
 use serde_json::{Value, json};
@@ -83,6 +84,24 @@ impl Exporter for NoExporter {
         _abort: &'a AbortSignal,
     ) -> BoxFuture<'a, Result<Shared, String>> {
         Box::pin(std::future::ready(Err("not here".to_owned())))
+    }
+}
+
+/// Drops images and says so; refuses those without data.
+pub struct NoImages;
+
+impl UserImages for NoImages {
+    fn prepare(&self, images: Vec<ImageContent>) -> BoxFuture<'_, Result<PreparedImages, String>> {
+        let prepared = if images.iter().any(|image| image.data.is_empty()) {
+            Err("no image".to_owned())
+        } else {
+            let notes = (1..=images.len()).map(|n| format!("[{n} dropped]"));
+            Ok(PreparedImages {
+                images: Vec::new(),
+                notes: notes.collect(),
+            })
+        };
+        Box::pin(std::future::ready(prepared))
     }
 }
 

@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use fluzo_agent::{AgentOptions, DirectTools, Effects, NativeAgent, NoHooks, TimeEffect};
 use fluzo_host::{
-    AgentSession, CompactionParts, Live, ModelRegistry, NoSessionHooks, OpenedSession,
-    SessionHooks, SessionParts, SettingsStore, Sinks, UserShell,
+    AgentSession, CompactionParts, ImagesAsGiven, Live, ModelRegistry, NoSessionHooks,
+    OpenedSession, SessionHooks, SessionParts, SettingsStore, Sinks, UserImages, UserShell,
 };
 use fluzo_llm::{
     BoxFuture, CredentialError, Credentials, Message, Model, RequestAuth, Secret, ThinkingLevel,
@@ -104,6 +104,7 @@ pub struct Setup<'a> {
     pub compaction: CompactionSettings,
     pub hooks: Arc<dyn SessionHooks>,
     pub shell: Arc<dyn UserShell>,
+    pub images: Arc<dyn UserImages>,
     pub settings: Arc<dyn SettingsStore>,
     pub resources: Arc<Resources>,
 }
@@ -125,6 +126,7 @@ impl Setup<'_> {
             compaction: CompactionSettings::default(),
             hooks: Arc::new(NoSessionHooks),
             shell: Arc::new(FakeShell::default()),
+            images: Arc::new(ImagesAsGiven),
             settings: Arc::new(Remembers::default()),
             resources: no_resources(),
         }
@@ -184,6 +186,7 @@ impl Life {
             queue_modes: Default::default(),
             settings: setup.settings,
             shell: setup.shell,
+            images: setup.images,
             exporter: Arc::new(NoExporter),
             preview: Arc::new(PlainPreview),
             hooks: setup.hooks,
@@ -208,11 +211,17 @@ impl Life {
             text: text.into(),
             ..Prompt::default()
         };
-        match poll_to_end(self.session.prompt(prompt)).unwrap() {
+        self.submit(prompt).unwrap();
+    }
+
+    /// Submits a prompt that is not queued; its run waits to be polled.
+    pub fn submit(&mut self, prompt: Prompt) -> Result<(), String> {
+        match poll_to_end(self.session.prompt(prompt))? {
             Submitted::Run(run) => self.run = Some(run),
             Submitted::Queued => panic!("queued"),
             Submitted::Handled => panic!("handled by a hook"),
         }
+        Ok(())
     }
 
     /// Polls the run for as long as something wakes it.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use fluzo_llm::ImageContent;
 use fluzo_protocol::{Command, Endpoint, Prompt, QueueBehavior, Submitted};
 use fluzo_runtime::drive::ManualDrive;
 use fluzo_testkit::reply::{calls, text};
 use fluzo_testkit::{FakeTool, poll_to_end};
 use serde_json::json;
 
+use crate::doubles::NoImages;
 use crate::life::{Kind, Life, Place, Setup};
 
 #[test]
@@ -153,4 +155,30 @@ fn damage_is_told_once() {
     assert!(notices[0].contains("1 line is not readable"), "{notices:?}");
     assert!(notices[0].ends_with(": malformed JSON"), "{notices:?}");
     assert!(life.session.take_notices().is_empty());
+}
+
+#[test]
+fn images_are_made_ready_and_the_model_is_told_about_them() {
+    let image = |data: &str| ImageContent {
+        data: data.into(),
+        mime_type: "image/png".into(),
+        ..ImageContent::default()
+    };
+    let place = Place::new(Kind::Memory);
+    let setup = Setup {
+        images: Arc::new(NoImages),
+        ..Setup::new([text(["ok"])])
+    };
+    let mut life = Life::begin(&place, setup);
+    let with = |image| Prompt {
+        text: "look".into(),
+        images: vec![image],
+        ..Prompt::default()
+    };
+    assert_eq!(life.submit(with(image(""))), Err("no image".to_owned()));
+    life.submit(with(image("data"))).unwrap();
+    life.finish();
+    let sent = format!("{:?}", life.world.model.requests()[0].transcript);
+    assert!(sent.contains(r"look\n[1 dropped]"), "{sent}");
+    assert_eq!(life.world.model.requests()[0].transcript.len(), 1);
 }
