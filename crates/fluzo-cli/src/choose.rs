@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fluzo_session::jsonl::locate::{self, Found};
 use fluzo_session::{Header, JsonlStore, MemoryStore, SessionStore};
 use fluzo_stdx::error::with_causes;
-use fluzo_stdx::ids::IdSource;
+use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_stdx::time::iso_utc;
 
 use crate::arguments::Typed;
@@ -110,6 +110,26 @@ impl Places<'_> {
             (_, found) => Ok(found),
         }
     }
+}
+
+/// A copy of the session in `store`, in the file folder `folder`, for the working folder
+/// `workspace`.
+///
+/// # Errors
+///
+/// The text for the user.
+pub(crate) fn fork_of(
+    store: &dyn SessionStore,
+    folder: &Path,
+    workspace: &Path,
+    now_ms: i64,
+) -> Result<Arc<dyn SessionStore>, String> {
+    let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
+    let source = store.path().ok_or("a session in memory has no file to fork")?;
+    let cwd = workspace.to_string_lossy();
+    let header = Header::new(ids.session_id(now_ms), iso_utc(now_ms), cwd);
+    let fork = JsonlStore::fork_from(&source, folder, header, ids);
+    Ok(Arc::new(fork.map_err(|error| with_causes(&error))?))
 }
 
 fn conflicts(typed: &Typed) -> Result<(), String> {

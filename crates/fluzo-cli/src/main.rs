@@ -35,6 +35,7 @@ mod packages;
 mod pi;
 mod reference;
 mod resource_sources;
+mod session_folder;
 mod session_services;
 #[cfg_attr(
     not(test),

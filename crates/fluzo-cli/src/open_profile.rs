@@ -50,6 +50,8 @@ pub(crate) struct OpenProfile {
     /// Whether requests will be made, so that a model that cannot be used will not do.
     answers: bool,
     warnings: Mutex<Vec<String>>,
+    /// A session that goes on in another folder than its own, and that folder.
+    elsewhere: Option<(String, PathBuf)>,
 }
 
 /// What is read anew for each session.
@@ -123,6 +125,25 @@ impl OpenProfile {
             last_model: Arc::default(),
             answers,
             warnings: Mutex::default(),
+            elsewhere: None,
+        }
+    }
+
+    /// The profile, where the session in `store` goes on in `workspace`, be it its own folder
+    /// or one that the user has named.
+    #[must_use]
+    pub(crate) fn at(mut self, store: &dyn SessionStore, workspace: &Path) -> Self {
+        let header = store.header();
+        if Path::new(&header.cwd) != workspace {
+            self.elsewhere = Some((header.id, workspace.to_owned()));
+        }
+        self
+    }
+
+    fn workspace_of(&self, header: &Header) -> PathBuf {
+        match &self.elsewhere {
+            Some((id, workspace)) if *id == header.id => workspace.clone(),
+            _ => PathBuf::from(&header.cwd),
         }
     }
 
@@ -136,7 +157,7 @@ impl OpenProfile {
     }
 
     fn make(&self, store: Arc<dyn SessionStore>, sinks: Sinks) -> Result<AgentSession, String> {
-        let workspace = PathBuf::from(store.header().cwd);
+        let workspace = self.workspace_of(&store.header());
         let first = lock(&self.loaded).take();
         let is_first = first.is_some();
         let loaded = match first {

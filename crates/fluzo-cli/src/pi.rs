@@ -1,6 +1,6 @@
 //! `fluzo pi`: the open profile.
 
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use crate::commands::Commands;
 use crate::flags::Id;
 use crate::open_profile::{Loaded, OpenProfile};
 use crate::surroundings::{Surroundings, now_ms};
+use crate::session_folder::{self, Place};
 use crate::{help, inputs, list_models};
 
 const FAILURE: i32 = 1;
@@ -87,7 +88,9 @@ fn start(surroundings: Surroundings, typed: Typed) -> Result<i32, Refusal> {
         ));
     }
     let store = store(&surroundings, &typed, &loaded, &workspace)?;
-    let workspace = stored_folder(&*store, &workspace)?;
+    let Some((store, workspace)) = placed(store, workspace, &surroundings, &loaded, &typed)? else {
+        return Ok(0);
+    };
     let only_prompt = typed.has(Id::PrintSystemPrompt);
     let prompts = if mode == Mode::Rpc || only_prompt {
         Vec::new()
@@ -97,7 +100,8 @@ fn start(surroundings: Surroundings, typed: Typed) -> Result<i32, Refusal> {
     };
     let renewals = Arc::clone(&loaded.access.renewals);
     let answers = mode != Mode::Rpc && !only_prompt;
-    let profile = Arc::new(OpenProfile::new(surroundings, typed, loaded, answers));
+    let profile = OpenProfile::new(surroundings, typed, loaded, answers).at(&*store, &workspace);
+    let profile = Arc::new(profile);
     let host = SessionHost::new(Arc::clone(&profile) as _, store);
     warn(profile.take_warnings().iter());
     let host = host?;
@@ -128,6 +132,39 @@ fn store(
         agent_folder: &loaded.folder.path,
     };
     choose::session(typed, &places, &ids, now_ms())
+}
+
+/// The session and the folder it goes on in; `None` when the user wants neither.
+fn placed(
+    store: Arc<dyn SessionStore>,
+    workspace: PathBuf,
+    surroundings: &Surroundings,
+    loaded: &Loaded,
+    typed: &Typed,
+) -> Result<Option<(Arc<dyn SessionStore>, PathBuf)>, Refusal> {
+    let mut input = std::io::stdin().lock();
+    let mut output = std::io::stderr();
+    let terminal: Option<(&mut dyn BufRead, &mut dyn Write)> = surroundings
+        .stdin_is_terminal
+        .then_some((&mut input, &mut output));
+    let place = session_folder::place(&*store, &workspace, terminal).map_err(Refusal::Plain)?;
+    Ok(match place {
+        Place::Own(own) => {
+            if own != workspace {
+                let own = own.display();
+                warn([format!("the session goes on in its own folder: {own}")].iter());
+            }
+            Some((store, own))
+        }
+        Place::Here => Some((store, workspace)),
+        Place::ForkHere => {
+            let dir = typed.value(Id::SessionDir);
+            let (folder, _) = loaded.folder.sessions(surroundings, dir, &workspace);
+            let fork = choose::fork_of(&*store, &folder, &workspace, now_ms())?;
+            Some((fork, workspace))
+        }
+        Place::Cancelled => None,
+    })
 }
 
 /// What standard output carries.
@@ -177,32 +214,6 @@ pub(crate) fn report_problems(models: &ModelRegistry, file: &Path) {
         let texts = texts.join("\n");
         warn([format!("errors loading models.json:\n{texts}")].iter());
     }
-}
-
-/// A session goes on in the folder it was made for.
-fn stored_folder(store: &dyn SessionStore, workspace: &Path) -> Result<PathBuf, Refusal> {
-    let stored = PathBuf::from(store.header().cwd);
-    if stored.is_dir() {
-        if stored != workspace {
-            warn(
-                [format!(
-                    "the session goes on in its own folder: {}",
-                    stored.display()
-                )]
-                .iter(),
-            );
-        }
-        return Ok(stored);
-    }
-    let file = store
-        .path()
-        .map(|path| path.display().to_string())
-        .unwrap_or_default();
-    Err(Refusal::Plain(format!(
-        "Stored session working directory does not exist: {}\nSession file: {file}\nCurrent working directory: {}",
-        stored.display(),
-        workspace.display()
-    )))
 }
 
 /// Runs the mode and returns its exit code. Signals abort the run first.
