@@ -125,7 +125,9 @@ pub(crate) fn fork_of(
     now_ms: i64,
 ) -> Result<Arc<dyn SessionStore>, String> {
     let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
-    let source = store.path().ok_or("a session in memory has no file to fork")?;
+    let source = store
+        .path()
+        .ok_or("a session in memory has no file to fork")?;
     let cwd = workspace.to_string_lossy();
     let header = Header::new(ids.session_id(now_ms), iso_utc(now_ms), cwd);
     let fork = JsonlStore::fork_from(&source, folder, header, ids);

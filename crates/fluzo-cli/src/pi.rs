@@ -18,8 +18,8 @@ use crate::choose::{self, Places};
 use crate::commands::Commands;
 use crate::flags::Id;
 use crate::open_profile::{Loaded, OpenProfile};
-use crate::surroundings::{Surroundings, now_ms};
 use crate::session_folder::{self, Place};
+use crate::surroundings::{Surroundings, now_ms};
 use crate::{help, inputs, list_models};
 
 const FAILURE: i32 = 1;
@@ -88,7 +88,7 @@ fn start(surroundings: Surroundings, typed: Typed) -> Result<i32, Refusal> {
         ));
     }
     let store = store(&surroundings, &typed, &loaded, &workspace)?;
-    let Some((store, workspace)) = placed(store, workspace, &surroundings, &loaded, &typed)? else {
+    let Some((store, workspace)) = placed(store, workspace, &surroundings, &loaded)? else {
         return Ok(0);
     };
     let only_prompt = typed.has(Id::PrintSystemPrompt);
@@ -140,7 +140,6 @@ fn placed(
     workspace: PathBuf,
     surroundings: &Surroundings,
     loaded: &Loaded,
-    typed: &Typed,
 ) -> Result<Option<(Arc<dyn SessionStore>, PathBuf)>, Refusal> {
     let mut input = std::io::stdin().lock();
     let mut output = std::io::stderr();
@@ -158,8 +157,7 @@ fn placed(
         }
         Place::Here => Some((store, workspace)),
         Place::ForkHere => {
-            let dir = typed.value(Id::SessionDir);
-            let (folder, _) = loaded.folder.sessions(surroundings, dir, &workspace);
+            let (folder, _) = loaded.folder.sessions(surroundings, &workspace);
             let fork = choose::fork_of(&*store, &folder, &workspace, now_ms())?;
             Some((fork, workspace))
         }

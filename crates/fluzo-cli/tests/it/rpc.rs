@@ -67,7 +67,7 @@ fn the_state_of_a_new_session() {
     let data = &answer["data"];
     let expected = json!({
         "thinkingLevel": "off", "isStreaming": false, "isCompacting": false,
-        "autoCompactionEnabled": false,
+        "autoCompactionEnabled": true,
         "steeringMode": "one-at-a-time", "followUpMode": "one-at-a-time",
         "messageCount": 0, "pendingMessageCount": 0, "phase": "idle", "backgroundProcesses": [],
     });
