@@ -169,9 +169,8 @@ impl OpenProfile {
         let usable = usable(&loaded, &self.typed);
         let scope = self.scope(&loaded, &usable);
         let resolved = self.model(&loaded, &opened, &usable, &scope.1, is_first)?;
-        let thinking = resolved
-            .model
-            .clamp(self.level(&loaded, &resolved, &opened, is_first));
+        let preferred_thinking = self.level(&loaded, &resolved, &opened, is_first);
+        let thinking = resolved.model.clamp(preferred_thinking);
         let keys = loaded.keys(&self.typed, Some(&resolved.model));
         self.warn(keys.warning(&resolved.model));
         // What was decided is about the folder that was read for.
@@ -204,6 +203,7 @@ impl OpenProfile {
             model: resolved.model,
             on_model: Arc::new(remember),
             thinking,
+            preferred_thinking,
             all_tools: &self.all_tools(),
             tools: &self.tools(),
             variables: self.variables(),

@@ -62,6 +62,8 @@ pub(crate) struct Plan<'a> {
     /// Told of the model in use.
     pub(crate) on_model: Arc<dyn Fn(&Model) + Send + Sync>,
     pub(crate) thinking: ThinkingLevel,
+    /// How much a model is to think that can, after one that cannot.
+    pub(crate) preferred_thinking: ThinkingLevel,
     /// Names of all tools that may be offered.
     pub(crate) all_tools: &'a [String],
     /// Names of the tools on offer, in order.
@@ -137,6 +139,7 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
         usable: Arc::new(move |provider| plan.usable.contains(provider)),
         model: plan.model,
         thinking: plan.thinking,
+        preferred_thinking: plan.preferred_thinking,
         scope: plan.scope,
         tools: ToolSet::new(tools.collect::<Vec<Arc<dyn Tool>>>()),
         active_tools: plan.tools.to_vec(),

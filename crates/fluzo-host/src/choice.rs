@@ -22,6 +22,8 @@ pub type PromptMaker = Arc<dyn Fn(&ToolSet) -> String + Send + Sync>;
 pub(crate) struct Choice {
     pub(crate) model: Arc<Model>,
     pub(crate) thinking: ThinkingLevel,
+    /// The level that was last in use with a model that thinks.
+    pub(crate) preferred: ThinkingLevel,
     pub(crate) scope: Vec<Scoped>,
     pub(crate) patterns: Vec<String>,
     /// All tools there are.
@@ -48,10 +50,13 @@ impl Choice {
         unknown
     }
 
-    /// Switches to `model`. The level is `explicit` if there is one, else the present one, as
-    /// far as the model knows it.
+    /// Switches to `model`. The level is `explicit` if there is one, else the present one, or,
+    /// after a model that does not think, the one before that; as far as the model knows it.
     pub(crate) fn switch(&mut self, model: Arc<Model>, explicit: Option<ThinkingLevel>) {
-        self.thinking = model.clamp(explicit.unwrap_or(self.thinking));
+        if self.model.reasoning {
+            self.preferred = self.thinking;
+        }
+        self.thinking = model.clamp(explicit.unwrap_or(self.preferred));
         self.model = model;
     }
 
@@ -99,4 +104,49 @@ impl Choice {
 pub(crate) fn levels(model: &Model) -> Vec<ThinkingLevel> {
     let known = |level: &ThinkingLevel| model.supports(*level);
     ThinkingLevel::ALL.into_iter().filter(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(id: &str, reasoning: bool) -> Arc<Model> {
+        let json = serde_json::json!({
+            "id": id, "name": id, "api": "a", "provider": "p", "baseUrl": "",
+            "reasoning": reasoning, "input": ["text"], "contextWindow": 1, "maxTokens": 1,
+        });
+        Arc::new(serde_json::from_value(json).unwrap())
+    }
+
+    fn choice(model: Arc<Model>, thinking: ThinkingLevel) -> Choice {
+        Choice {
+            model,
+            thinking,
+            preferred: ThinkingLevel::Medium,
+            scope: Vec::new(),
+            patterns: Vec::new(),
+            all_tools: ToolSet::default(),
+            tools: ToolSet::default(),
+            system_prompt: "".into(),
+            prompt_maker: Arc::new(|_| String::new()),
+        }
+    }
+
+    #[test]
+    fn a_level_survives_a_model_that_does_not_think() {
+        use ThinkingLevel::{High, Low, Medium, Off};
+        let mut choice = choice(model("thinks", true), High);
+        choice.switch(model("plain", false), None);
+        assert_eq!(choice.thinking, Off);
+        choice.switch(model("thinks", true), None);
+        assert_eq!(choice.thinking, High);
+        choice.switch(model("other", true), Some(Low));
+        assert_eq!(choice.thinking, Low);
+        choice.thinking = Off;
+        choice.switch(model("thinks", true), None);
+        assert_eq!(choice.thinking, Off, "off by choice stays off");
+        let mut fresh = super::tests::choice(model("plain", false), Off);
+        fresh.switch(model("thinks", true), None);
+        assert_eq!(fresh.thinking, Medium);
+    }
 }

@@ -55,6 +55,8 @@ pub struct SessionParts {
     pub on_model: Arc<dyn Fn(&Model) + Send + Sync>,
     /// How much it thinks.
     pub thinking: ThinkingLevel,
+    /// How much a model is to think that can, after one that cannot.
+    pub preferred_thinking: ThinkingLevel,
     /// Models to cycle through, with the patterns they come from; none for all.
     pub scope: (Vec<String>, Vec<Scoped>),
     /// All tools.
@@ -150,6 +152,7 @@ impl AgentSession {
         let mut choice = Choice {
             model: parts.model,
             thinking: parts.thinking,
+            preferred: parts.preferred_thinking,
             patterns: parts.scope.0,
             scope: parts.scope.1,
             all_tools: parts.tools,

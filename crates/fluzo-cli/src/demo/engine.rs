@@ -225,6 +225,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         model,
         on_model: Arc::new(|_| ()),
         thinking: ThinkingLevel::Off,
+        preferred_thinking: ThinkingLevel::Off,
         all_tools: &setup.spec.permissions.tools,
         tools: &setup.spec.permissions.tools,
         variables: variables(setup),

@@ -175,6 +175,7 @@ impl Life {
             model: Arc::new(setup.model),
             on_model: Arc::new(|_| ()),
             thinking: ThinkingLevel::Off,
+            preferred_thinking: ThinkingLevel::Medium,
             scope: Default::default(),
             active_tools: tools.iter().map(|t| t.spec().name.clone()).collect(),
             tools,
