@@ -36,6 +36,7 @@ pub(crate) enum Id {
     Continue,
     EnvFile,
     ExcludeTools,
+    Export,
     Help,
     ListModels,
     Mode,
@@ -210,6 +211,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         Takes::Nothing,
         SESSION,
         "Keep the session in memory only",
+    ),
+    flag(
+        Id::Export,
+        "export",
+        None,
+        Takes::Value("SESSION"),
+        SESSION,
+        "Write a session file as a page (HTML or .jsonl), exit",
     ),
     flag(
         Id::Tools,

@@ -21,7 +21,13 @@ mod commands;
 mod demo;
 mod discover;
 mod dispatch;
+mod export;
 mod flags;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the command that shares a session is built on it")
+)]
+mod gist;
 mod help;
 mod inputs;
 mod kept_file;

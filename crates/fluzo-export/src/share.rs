@@ -1,7 +1,6 @@
 //! Sharing a session: what is asked of the tool that publishes it, and what is said.
 
-use std::future::Future;
-use std::pin::Pin;
+use fluzo_llm::BoxFuture;
 
 /// Where shared sessions are looked at, unless the user names another place.
 pub const VIEWER: &str = "https://pi.dev/session/";
@@ -19,7 +18,7 @@ pub trait GistMaker: Send + Sync {
         &'a self,
         name: &'a str,
         page: &'a (dyn PageSource + 'a),
-    ) -> Pin<Box<dyn Future<Output = Result<Gist, ShareError>> + Send + 'a>>;
+    ) -> BoxFuture<'a, Result<Gist, ShareError>>;
 }
 
 /// Writes a page to where it is wanted.

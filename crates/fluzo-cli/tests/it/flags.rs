@@ -147,8 +147,8 @@ fn flags_that_are_refused() {
             "Error: Unknown option: --seesion\nhint: did you mean `--session`?\n".into(),
         ),
         (
-            &["--export", "x"],
-            "Error: `--export` is not available in this version\n".into(),
+            &["--export", "nosuchfile"],
+            format!("Error: File not found: {}\n", stage.path("project/nosuchfile").display()),
         ),
         (
             &["--tools", "fly", "-p", "hi"],

@@ -50,10 +50,10 @@ pub const FIRST_MESSAGE: usize = 2 << 10;
 
 /// So many bytes of a folder are spent on files read as a whole, the latest first. Of the
 /// others only the ends are read.
-const WHOLE_OF_A_FOLDER: u64 = 64 << 20;
+const WHOLE_OF_A_FOLDER: u64 = 16 << 20;
 
 /// Sizes of the parts that are read at either end, until one holds a message.
-const PARTS: [u64; 3] = [4 << 10, 32 << 10, 256 << 10];
+const PARTS: [u64; 2] = [4 << 10, 32 << 10];
 
 /// The sessions in `folder`, the latest first. Files that are no sessions are passed over;
 /// a folder that does not exist holds none.

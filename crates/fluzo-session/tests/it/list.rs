@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fluzo_session::jsonl::list::{FIRST_MESSAGE, SessionInfo, WHOLE, info, list, list_all};
 use tempfile::TempDir;
 
-use crate::support::{HEADER, USAGE};
+use crate::support::{HEADER, USAGE, session, text};
 
 const USER: &str = r#"{"type":"message","id":"u0000001","parentId":null,"timestamp":"2026-12-01T08:37:29.000Z","message":{"role":"user","content":[{"type":"text","text":"TEXT"}],"timestamp":1000}}"#;
 
@@ -95,19 +95,21 @@ fn a_first_message_longer_than_what_is_read_shows_its_beginning() {
 #[test]
 fn of_a_folder_of_ten_thousand_sessions_little_is_read() {
     let folder = TempDir::new().unwrap();
-    let text = USER.replace("TEXT", &"word ".repeat(2_000));
-    let (count, mut bytes) = (10_000, 0);
-    for number in 0..count {
-        let header = HEADER.replace(r#""id":"s""#, &format!(r#""id":"s{number}""#));
-        let content = format!("{header}\n{text}\n{}\n", answer(number));
-        bytes += content.len() as u64;
-        fs::write(folder.path().join(format!("{number}.jsonl")), content).unwrap();
+    let message = USER.replace("TEXT", &"word ".repeat(2_400));
+    let content = format!("{HEADER}\n{message}\n{}\n", answer(2_000));
+    let first = folder.path().join("0.jsonl");
+    fs::write(&first, &content).unwrap();
+    let count = 10_000;
+    for number in 1..count {
+        // Another name is as good as another file, and made sooner.
+        fs::hard_link(&first, folder.path().join(format!("{number}.jsonl"))).unwrap();
     }
+    let bytes = (content.len() * count) as u64;
     let mut listed = Vec::new();
     let read = read_bytes(|| listed = list(folder.path()).unwrap());
-    assert_eq!(listed.len(), usize::try_from(count).unwrap());
-    assert!(bytes > 100 << 20 && read < bytes, "{read} of {bytes}");
-    assert_eq!(listed[0].modified_ms, count - 1);
+    assert_eq!(listed.len(), count);
+    assert!(bytes > 110 << 20 && read < bytes, "{read} of {bytes}");
+    assert!(listed.iter().all(|info| info.modified_ms == 2_000));
     let whole = listed.iter().filter(|info| info.message_count.is_some());
     assert!(whole.count() > 1_000);
     let kept: usize = listed
@@ -152,4 +154,56 @@ fn all_folders_are_one_list() {
     let times: Vec<i64> = listed.iter().map(|info| info.modified_ms).collect();
     assert_eq!(times, [3, 2, 1]);
     assert!(list_all(&root.path().join("none")).unwrap().is_empty());
+}
+
+/// A file of 100 MB: turns of a message, and of a result of 20 kB, and a compaction that
+/// keeps the last ten of them.
+fn hundred_megabytes(path: &Path) {
+    let mut file = std::io::BufWriter::new(File::create(path).unwrap());
+    let long = "word ".repeat(4_000);
+    writeln!(file, "{HEADER}").unwrap();
+    let mut parent = "null".to_owned();
+    let mut kept = String::new();
+    for number in 0..10_000 {
+        let id = format!("{number:08}");
+        let said = if number % 2 == 0 { "go on" } else { &long };
+        let line = USER
+            .replace("u0000001", &id)
+            .replace("null", &parent)
+            .replace("TEXT", said);
+        writeln!(file, "{line}").unwrap();
+        parent = format!("\"{id}\"");
+        if number == 9_990 {
+            kept.clone_from(&id);
+        }
+    }
+    let compaction = format!(
+        r#"{{"type":"compaction","id":"c0000000","parentId":{parent},"timestamp":"2026-12-01T08:37:29.000Z","summary":"so far","firstKeptEntryId":"{kept}","tokensBefore":9}}"#
+    );
+    writeln!(file, "{compaction}").unwrap();
+    file.flush().unwrap();
+}
+
+#[test]
+fn a_session_of_a_hundred_megabytes_is_read_once_and_only_its_context_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("large.jsonl");
+    hundred_megabytes(&path);
+    let len = fs::metadata(&path).unwrap().len();
+    assert!(len > 100_000_000);
+    let read = read_bytes(|| assert_eq!(list(folder.path()).unwrap().len(), 1));
+    assert!(read < 1 << 20, "{read} bytes were read for the list");
+    let mut opened = None;
+    let read = read_bytes(|| opened = Some(session(&path)));
+    assert!(read < len + (1 << 20), "{read} bytes of {len} were read");
+    let session = opened.unwrap();
+    // The summary, and what was kept: ten messages, half of them long.
+    let read = read_bytes(|| assert_eq!(session.context().unwrap().messages.len(), 11));
+    assert!(read < 200_000, "{read} bytes were read for the context");
+    let read = read_bytes(|| {
+        session.append_message(text("more"), 0).unwrap();
+        assert_eq!(session.context().unwrap().messages.len(), 12);
+    });
+    assert!(read < 200_000, "{read} bytes were read to go on");
+    assert!(fs::metadata(&path).unwrap().len() < len + 1_000);
 }
