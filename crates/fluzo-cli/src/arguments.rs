@@ -288,3 +288,40 @@ mod tests {
     #[test]
     fn options_of_pi_that_are_missing_are_not_called_unknown() {
         let missing = |name: &str| format!("`{name}` is not available in this version");
+        let names = ["--fork", "-r", "-e"];
+        for name in names {
+            let text = parse(&format!("{name} v")).unwrap_err();
+            assert!(text.starts_with(&missing(name)), "{text}");
+        }
+        let text = parse("--nope --name=x").unwrap_err();
+        let lines = format!("Unknown option: --nope\n{}", missing("--name"));
+        assert_eq!(text, lines);
+    }
+
+    #[test]
+    fn what_switches_off_what_is_not_there_is_accepted() {
+        for flag in FLAGS.iter().filter(|flag| flag.id == Id::Accepted) {
+            let typed = parse(&format!("--{} hi", flag.long)).unwrap();
+            assert_eq!(typed.messages, ["hi"], "{}", flag.long);
+        }
+        assert!(parse("-ne -ns -np -nc").unwrap().messages.is_empty());
+    }
+
+    #[test]
+    fn a_mode_that_does_not_exist_is_passed_over_with_a_warning() {
+        assert_eq!(parse("--mode xml").unwrap().warnings().len(), 1);
+        for mode in ["text", "json", "rpc"] {
+            let typed = parse(&format!("--mode {mode}")).unwrap();
+            assert!(typed.warnings().is_empty(), "{mode}");
+        }
+    }
+
+    #[test]
+    fn tools_of_which_none_exists_are_refused() {
+        let text = parse("--tools fly,swim hi").unwrap_err();
+        assert!(text.starts_with("no such tools: fly, swim\nhint: the tools are read, bash, "));
+        for line in ["--tools fly,read", "--tools ,", "--tools fly --help", "-nt"] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+    }
+}
