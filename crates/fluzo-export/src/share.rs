@@ -5,9 +5,6 @@ use fluzo_llm::BoxFuture;
 /// Where shared sessions are looked at, unless the user names another place.
 pub const VIEWER: &str = "https://pi.dev/session/";
 
-/// The variable that names another place.
-pub const VIEWER_VARIABLE: &str = "PI_SHARE_VIEWER_URL";
-
 /// Makes secret gists.
 pub trait GistMaker: Send + Sync {
     /// Publishes `page` as a secret gist with one file of this `name`.
