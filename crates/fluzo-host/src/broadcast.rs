@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
-use fluzo_agent::{Agent, Listener, QueueSnapshot};
+use fluzo_agent::{Agent, Input, Listener, QueueSnapshot};
 use fluzo_llm::{AgentEvent, BoxFuture, Message, StateCell};
 use fluzo_protocol::{Event, EventSink};
 use fluzo_runtime::attempts::Attempts;
@@ -72,6 +72,17 @@ impl Broadcast {
             let queued = agent.queued();
             !queued.steering.is_empty() || !queued.follow_up.is_empty()
         })
+    }
+
+    /// Takes the message that waits longest out of the queues, steering first.
+    pub(crate) fn take_queued(&self) -> Option<Arc<Message>> {
+        let agent = self.agent.get().and_then(Weak::upgrade)?;
+        let mut inputs = agent.clear_queues().inputs();
+        let first = inputs.next();
+        inputs.for_each(|input| agent.send(input));
+        match first? {
+            Input::Steer(message) | Input::FollowUp(message) => Some(message),
+        }
     }
 
     /// Shows the queues if they are not as they were shown last.

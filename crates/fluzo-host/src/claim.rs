@@ -51,6 +51,16 @@ impl Claims {
         });
     }
 
+    /// Takes the place as soon as it is free.
+    pub(crate) async fn wait(&self) -> Claim {
+        loop {
+            match self.take() {
+                Some(claim) => return claim,
+                None => self.free().await,
+            }
+        }
+    }
+
     /// Waits until nobody has the place.
     pub(crate) async fn free(&self) {
         let mut state = self.0.subscribe();
@@ -60,6 +70,11 @@ impl Claims {
 }
 
 impl Claim {
+    /// Whether an abort has come before the beginning.
+    pub(crate) fn is_aborted(&self) -> bool {
+        *self.0.borrow() == State::Aborted
+    }
+
     /// The run has begun. True when it is to be aborted at once.
     pub(crate) fn begin(&self) -> bool {
         self.0.send_replace(State::Running) == State::Aborted

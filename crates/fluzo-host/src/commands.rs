@@ -34,8 +34,9 @@ impl Inner {
             Command::ClearQueue => self.clear_queue().await,
             Command::Abort => {
                 self.abort_run();
-                // A compaction that the user asked for is no run, and is ended by its own command.
-                if !self.compacting.is_manual() {
+                // A compaction that the user asked for and the summary of a branch are no run, and
+                // each is ended by its own command.
+                if !self.compacting.is_manual() && !self.navigation.is_active() {
                     self.claims.free().await;
                 }
                 Ok(Executed::done())
@@ -146,7 +147,7 @@ impl Inner {
         }
     }
 
-    async fn clear_queue(&self) -> Result<Executed, String> {
+    pub(crate) async fn clear_queue(&self) -> Result<Executed, String> {
         let queued = self.agent.clear_queues();
         self.core.broadcast.show_queue().await;
         let text = |message: &Arc<Message>| said(message);
@@ -158,19 +159,24 @@ impl Inner {
     async fn compact(self: &Arc<Self>, focus: Option<String>) -> Result<Executed, String> {
         // What runs is ended first; a prompt that comes now is refused or queued.
         self.abort_run();
-        let claim = loop {
-            match self.claims.take() {
-                Some(claim) => break claim,
-                None => self.claims.free().await,
-            }
-        };
+        let claim = self.claims.wait().await;
         self.begin()?;
         let result = self.compacting.manual(focus).await;
+        self.flush();
         let run = self.go_on(claim);
-        let result = result?;
-        let mut executed = Executed::with(&result)?;
-        executed.run = run;
-        Ok(executed)
+        match result {
+            Err(error) if run.is_none() => Err(error),
+            // What waited is answered all the same.
+            Err(error) => Ok(Executed {
+                error: Some(error),
+                run,
+                ..Executed::default()
+            }),
+            Ok(result) => Ok(Executed {
+                run,
+                ..Executed::with(&result)?
+            }),
+        }
     }
 
     async fn bash(&self, command: &str, exclude: bool) -> Result<Executed, String> {

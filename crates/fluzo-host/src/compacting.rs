@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fluzo_agent::compaction::{context_tokens, estimate_all, text_tokens};
+use fluzo_agent::compaction::context_tokens;
 use fluzo_agent::{RunContext, RunEnd, RunOutcome};
 use fluzo_llm::{AbortSignal, AssistantMessage, BoxFuture, Message, Model, StreamErrorKind};
 use fluzo_protocol::{CompactionReason as Shown, CompactionResult, Event};
@@ -13,7 +13,7 @@ use fluzo_runtime::compact::{
     Breakdown, Compacted, CompactionError, CompactionGuard, CompactionReason, CompactionRequest,
     CompactionSettings, Compactor, OVERFLOW_AGAIN, Preparation, ReadyCompaction, is_due, prepare,
 };
-use fluzo_runtime::operation::Continuation;
+use fluzo_runtime::operation::{Continuation, Further};
 use fluzo_stdx::error::with_causes;
 
 use crate::SessionHooks;
@@ -32,10 +32,12 @@ pub(crate) struct Compacting {
     branch_reserve: u64,
     active: Mutex<Option<(AbortSignal, CompactionReason)>>,
     guard: Mutex<CompactionGuard>,
+    /// The model that the guard has counted for.
+    guarded: Mutex<Option<Arc<Model>>>,
     /// A request of the present prompt did not fit, and the session was compacted for it.
     overflow_tried: AtomicBool,
-    /// The run that the compaction is for has been aborted.
-    run_aborted: AtomicBool,
+    /// Fires when the present run is aborted.
+    run: Mutex<AbortSignal>,
 }
 
 /// How the session is compacted.
@@ -76,8 +78,9 @@ impl Compacting {
             branch_reserve: parts.branch_reserve_tokens,
             active: Mutex::default(),
             guard: Mutex::default(),
+            guarded: Mutex::default(),
             overflow_tried: AtomicBool::new(false),
-            run_aborted: AtomicBool::new(false),
+            run: Mutex::default(),
         }
     }
 
@@ -97,6 +100,7 @@ impl Compacting {
 
     pub(crate) fn set_enabled(&self, enabled: bool) {
         lock(&self.settings).enabled = enabled;
+        lock(&self.guard).reset();
     }
 
     /// Ends the compaction that is going on, if there is one.
@@ -108,23 +112,27 @@ impl Compacting {
 
     /// Ends a compaction that belongs to a run, and remembers that the run is aborted.
     pub(crate) fn cancel_automatic(&self) {
-        self.run_aborted.store(true, Ordering::SeqCst);
+        lock(&self.run).cancel();
         if !self.is_manual() {
             self.cancel();
         }
     }
 
-    /// Begins a prompt: the context is made to fit first, where it can be told that it does
-    /// not. Returns whether the prompt was aborted meanwhile.
-    pub(crate) async fn before_prompt(&self) -> bool {
+    /// A run begins that no abort before it counts for. What is returned fires with an abort.
+    pub(crate) fn begin_run(&self) -> AbortSignal {
         self.overflow_tried.store(false, Ordering::SeqCst);
-        self.run_aborted.store(false, Ordering::SeqCst);
+        let run = AbortSignal::new();
+        lock(&self.run).clone_from(&run);
+        run
+    }
+
+    /// Makes the context fit before a prompt, where it can be told that it does not.
+    pub(crate) async fn before_prompt(&self) {
         let (messages, model) = self.standing();
         let last = messages.iter().rev().find_map(|m| m.as_assistant());
         if last.is_some() && self.is_due(&messages, &model) {
             self.threshold().await;
         }
-        self.run_aborted.load(Ordering::SeqCst)
     }
 
     /// Compacts because the user asked for it.
@@ -161,41 +169,38 @@ impl Compacting {
     fn is_due(&self, messages: &[Arc<Message>], model: &Model) -> bool {
         let settings = *lock(&self.settings);
         let tokens = context_tokens(messages).tokens;
-        let due = settings.enabled && is_due(tokens, model.context_window, &settings);
-        if !due {
-            lock(&self.guard).reset();
-        }
-        due
+        settings.enabled && is_due(tokens, model.context_window, &settings)
     }
 
     fn room(&self, run: &RunOutcome, messages: &[Arc<Message>], model: &Model) -> Room {
-        let overflow = StreamErrorKind::Overflow;
-        match &run.end {
-            RunEnd::Aborted | RunEnd::Halted(_) => return Room::Enough,
-            RunEnd::Failed(error) if error.kind == overflow && self.is_enabled() => {
-                return Room::None;
-            }
-            _ => {}
+        if matches!(run.end, RunEnd::Aborted | RunEnd::Halted(_)) {
+            return Room::Enough;
         }
-        let last = messages.last().and_then(|message| message.as_assistant());
-        let silent = |last: &AssistantMessage| {
-            last.model == model.id
-                && last
-                    .usage
-                    .overflows(&last.stop_reason, model.context_window)
+        let refused =
+            matches!(&run.end, RunEnd::Failed(error) if error.kind == StreamErrorKind::Overflow);
+        let last = run.messages.iter().rev().find_map(|m| m.as_assistant());
+        // What did not fit the window of another model may fit that of this one.
+        let did_not_fit = |last: &AssistantMessage| {
+            let silent = |window| last.usage.overflows(&last.stop_reason, window);
+            (&last.provider, &last.model) == (&model.provider, &model.id)
+                && (refused || silent(model.context_window))
         };
-        if self.is_enabled() && last.is_some_and(silent) {
+        if self.is_enabled() && last.is_some_and(did_not_fit) {
             return Room::None;
         }
         if self.is_due(messages, model) {
-            Room::Little
-        } else {
-            Room::Enough
+            return Room::Little;
         }
+        // Only a response tells how large the context really is: right after a compaction
+        // its size is an estimate that leaves out what requests hold beside messages.
+        if !matches!(run.end, RunEnd::Failed(_)) {
+            lock(&self.guard).reset();
+        }
+        Room::Enough
     }
 
     /// Compacts for a request that did not fit; the context to make it again with.
-    async fn overflow(&self) -> Option<Vec<Arc<Message>>> {
+    async fn overflow(&self) -> Option<Further> {
         if self.overflow_tried.swap(true, Ordering::SeqCst) {
             self.fail(CompactionReason::Overflow, OVERFLOW_AGAIN).await;
             return None;
@@ -203,14 +208,25 @@ impl Compacting {
         // A response that says something is no failure: it is not asked for again.
         let again = self.without_last_failure().is_some();
         let done = self.show(CompactionReason::Overflow, None, again).await;
-        if done.is_err() || self.run_aborted.load(Ordering::SeqCst) {
+        if done.is_err() || self.is_run_aborted() {
             return None;
         }
-        self.without_last_failure().or_else(|| self.waiting())
+        match self.without_last_failure() {
+            Some(messages) => Some(Further {
+                messages,
+                prompt: Vec::new(),
+            }),
+            None => self.waiting(),
+        }
     }
 
     /// Compacts because the window is about to be full. False when that failed or is of no use.
     async fn threshold(&self) -> bool {
+        let model = Arc::clone(&self.core.choice().model);
+        let guarded = lock(&self.guarded).replace(Arc::clone(&model));
+        if guarded.is_none_or(|guarded| !Arc::ptr_eq(&guarded, &model)) {
+            lock(&self.guard).reset();
+        }
         if !lock(&self.guard).permits() {
             let text = self.breakdown().to_string();
             self.fail(CompactionReason::Threshold, &text).await;
@@ -218,33 +234,49 @@ impl Compacting {
         }
         let done = self.show(CompactionReason::Threshold, None, false).await;
         if let Ok(compacted) = &done {
-            let window = self.core.choice().model.context_window;
-            let limit = lock(&self.settings).limit_in(window).unwrap_or(u64::MAX);
+            let limit = lock(&self.settings).limit_in(model.context_window);
+            let limit = limit.unwrap_or(u64::MAX);
             let (before, after) = (compacted.tokens_before, compacted.estimated_tokens_after);
             lock(&self.guard).note(before, after, limit);
         }
         done.is_ok()
     }
 
-    /// The context without the response that failed; none when the last one did not.
+    /// The context without the response that failed; none when the last one did not. Commands
+    /// of the user's may have been stored behind it.
     fn without_last_failure(&self) -> Option<Vec<Arc<Message>>> {
         let mut messages = self.core.context().clone();
-        let failed = |m: &Arc<Message>| {
-            m.as_assistant()
-                .is_some_and(|last| last.failed() || last.content.is_empty())
-        };
-        messages.last().is_some_and(failed).then(|| {
-            messages.pop();
+        let said = |m: &Arc<Message>| !matches!(**m, Message::BashExecution(_));
+        let at = messages.iter().rposition(said)?;
+        let last = messages.get(at)?.as_assistant()?;
+        (last.failed() || last.content.is_empty()).then(|| {
+            messages.remove(at);
             messages
         })
     }
 
-    /// The context, when something waits in the queues to go on with.
-    fn waiting(&self) -> Option<Vec<Arc<Message>>> {
-        self.core
-            .broadcast
-            .anything_queued()
-            .then(|| self.core.context().clone())
+    /// What to go on with, when something waits in the queues.
+    pub(crate) fn waiting(&self) -> Option<Further> {
+        if self.is_run_aborted() || !self.core.broadcast.anything_queued() {
+            return None;
+        }
+        let messages = self.core.context().clone();
+        let answered = messages.last().is_some_and(|m| m.as_assistant().is_some());
+        // Behind anything but a response the agent would make a request before it looks at
+        // what waits for the end of a run.
+        let prompt = if answered {
+            None
+        } else {
+            self.core.broadcast.take_queued()
+        };
+        Some(Further {
+            messages,
+            prompt: prompt.into_iter().collect(),
+        })
+    }
+
+    fn is_run_aborted(&self) -> bool {
+        lock(&self.run).is_cancelled()
     }
 
     /// Compacts and shows its beginning and its end.
@@ -268,7 +300,7 @@ impl Compacting {
         drop(active);
         let aborted = matches!(done, Err(CompactionError::Cancelled));
         let error = done.as_ref().err().filter(|_| !aborted);
-        let aborted_run = self.run_aborted.load(Ordering::SeqCst);
+        let aborted_run = self.is_run_aborted();
         let event = Event::CompactionEnd {
             reason: shown,
             result: done.as_ref().ok().map(result),
@@ -353,25 +385,10 @@ impl Compacting {
 
     fn breakdown(&self) -> Breakdown {
         let messages = self.core.context().clone();
+        let settings = *lock(&self.settings);
         let choice = self.core.choice();
-        let window = choice.model.context_window;
-        let (summaries, others): (Vec<_>, Vec<_>) = messages
-            .iter()
-            .partition(|message| matches!(***message, Message::CompactionSummary(_)));
-        let tools: u64 = choice
-            .tools
-            .specs()
-            .iter()
-            .map(|spec| text_tokens(&serde_json::to_string(spec).unwrap_or_default()))
-            .sum();
-        Breakdown {
-            window,
-            reserve: lock(&self.settings).reserve_in(window),
-            system_prompt: text_tokens(&choice.system_prompt),
-            tools,
-            summary: estimate_all(summaries),
-            messages: estimate_all(others),
-        }
+        let (prompt, tools) = (&choice.system_prompt, choice.tools.specs());
+        Breakdown::of(prompt, &tools, &messages, &choice.model, &settings)
     }
 }
 
@@ -380,19 +397,20 @@ impl Continuation for Compacting {
         &'a self,
         run: &'a RunOutcome,
         _abort: &'a AbortSignal,
-    ) -> BoxFuture<'a, Option<Vec<Arc<Message>>>> {
+    ) -> BoxFuture<'a, Option<Further>> {
         Box::pin(async move {
             if let Err(error) = self.commands.flush(&self.core) {
                 self.core.remark(crate::session::unsaved(&error));
             }
             let (messages, model) = self.standing();
             match self.room(run, &messages, &model) {
+                // What came after the last look at the queues is not left lying.
+                Room::Enough if matches!(run.end, RunEnd::Completed) => self.waiting(),
                 Room::Enough => None,
                 Room::None => self.overflow().await,
                 Room::Little => {
                     self.threshold().await;
-                    let aborted = self.run_aborted.load(Ordering::SeqCst);
-                    self.waiting().filter(|_| !aborted)
+                    self.waiting()
                 }
             }
         })

@@ -1,6 +1,5 @@
 //! The state of a session: what is stored, what the model gets to see, what is chosen.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluzo_agent::{RunContext, TimeEffect};
@@ -25,7 +24,9 @@ pub(crate) struct Core {
     context: Arc<Mutex<Vec<Arc<Message>>>>,
     /// What the session says of model and level.
     stored: Mutex<Stored>,
-    began: AtomicBool,
+    began: Mutex<bool>,
+    /// The system prompt of the present run, when a hook has given it one.
+    run_prompt: Mutex<Option<Arc<str>>>,
     /// What went wrong beside a command that was carried out.
     remarks: Mutex<Vec<String>>,
 }
@@ -60,7 +61,8 @@ impl Core {
             choice: Mutex::new(choice),
             context,
             stored: Mutex::new(stored),
-            began: AtomicBool::new(false),
+            began: Mutex::default(),
+            run_prompt: Mutex::default(),
             remarks: Mutex::default(),
         }
     }
@@ -108,7 +110,8 @@ impl Core {
     /// What the session stores before anything else: that this process writes it, and
     /// results for calls that a crash left without one.
     pub(crate) fn begin(&self) -> Result<(), StoreError> {
-        if self.began.load(Ordering::SeqCst) {
+        let mut began = lock(&self.began);
+        if *began {
             return Ok(());
         }
         // A call that another process may still be running must not be taken for interrupted.
@@ -118,14 +121,15 @@ impl Core {
         }
         let added = interrupted::settle(&self.session, self.now())?;
         self.context().extend(added);
-        self.began.store(true, Ordering::SeqCst);
+        *began = true;
+        drop(began);
         self.store_choice()
     }
 
     /// Stores model and level where the session says something else. Before the session has
     /// begun nothing is stored; it is made up for then.
     pub(crate) fn store_choice(&self) -> Result<(), StoreError> {
-        if !self.began.load(Ordering::SeqCst) {
+        if !*lock(&self.began) {
             return Ok(());
         }
         let (model, level) = {
@@ -165,7 +169,7 @@ impl Core {
                 next.model = Some(Arc::clone(&choice.model));
                 next.thinking = Some(choice.thinking);
                 next.tools = Some(choice.tools.clone());
-                next.system_prompt = Some(Arc::clone(&choice.system_prompt));
+                next.system_prompt = Some(self.system_prompt(&choice));
             });
             let new_model = !Arc::ptr_eq(&model, &choice.model);
             let new_level = (level != choice.thinking).then_some(choice.thinking);
@@ -187,9 +191,21 @@ impl Core {
         stored.map(|()| result)
     }
 
+    /// Sets the system prompt of the present run, or takes it away again.
+    pub(crate) fn set_run_prompt(&self, prompt: Option<Arc<str>>) {
+        *lock(&self.run_prompt) = prompt;
+    }
+
+    /// That of the run, if it has one of its own.
+    fn system_prompt(&self, choice: &Choice) -> Arc<str> {
+        let own = lock(&self.run_prompt).clone();
+        own.unwrap_or_else(|| Arc::clone(&choice.system_prompt))
+    }
+
     /// The context of a run as things stand, for a run that begins: no change up to here has
     /// to be told to it.
     pub(crate) fn run_context(&self) -> RunContext {
+        self.set_run_prompt(None);
         self.live.take();
         self.view()
     }
@@ -212,6 +228,7 @@ impl Core {
         let choice = self.choice();
         self.live.take();
         choice.apply(context);
+        context.system_prompt = self.system_prompt(&choice);
     }
 }
 

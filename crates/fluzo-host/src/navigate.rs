@@ -50,6 +50,11 @@ struct Moved {
 }
 
 impl Navigation {
+    /// Whether a summary is being made.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active().is_some()
+    }
+
     /// Ends the summary that is being made, if there is one.
     pub(crate) fn cancel(&self) {
         if let Some(abort) = &*self.active() {
@@ -99,7 +104,7 @@ impl Inner {
                 Executed::with(&moved.await?)
             }
             Command::SetLabel { entry_id, label } => {
-                self.begin()?;
+                self.claimed()?;
                 let session = &self.core.session;
                 let label = label.as_deref().map(str::trim);
                 session
@@ -118,7 +123,7 @@ impl Inner {
         if name.trim().is_empty() {
             return Err("Session name cannot be empty".to_owned());
         }
-        self.begin()?;
+        self.claimed()?;
         let session = &self.core.session;
         session
             .append_session_info(name, self.core.now())
@@ -197,6 +202,7 @@ impl Inner {
                 .map_err(text)?;
         }
         self.core.rebuild().map_err(text)?;
+        self.flush();
         Ok(Moved {
             editor_text,
             summary_entry,
@@ -322,7 +328,7 @@ fn tree(session: &Session) -> Result<Executed, String> {
     let data = RawValue::from_string(text).map_err(|error| error.to_string())?;
     Ok(Executed {
         data: Some(data),
-        run: None,
+        ..Executed::default()
     })
 }
 

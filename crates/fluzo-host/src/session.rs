@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use fluzo_agent::{Agent, QueueMode, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect, ToolSet};
-use fluzo_llm::{BoxFuture, Credentials, Message, Model, ModelRequest, ThinkingLevel};
+use fluzo_llm::{AbortSignal, BoxFuture, Credentials, Message, Model, ModelRequest, ThinkingLevel};
 use fluzo_protocol::{
     Command, DrainMode, Endpoint, EventSink, Executed, Prompt, QueueBehavior, RunReport, Snapshot,
     Submitted,
@@ -32,6 +32,9 @@ use crate::{ModelRegistry, OpenedSession, SessionHooks, keys, notices};
 
 /// Why a prompt is refused during a run.
 pub(crate) const BUSY: &str = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
+
+/// Why a prompt is refused that comes too late.
+const ENDING: &str = "the session is ending";
 
 /// What a session is made of.
 pub struct SessionParts {
@@ -223,7 +226,7 @@ impl AgentSession {
 
     /// Aborts everything and accepts no further prompt.
     pub fn shut_down(&self) {
-        self.0.ending.store(true, Ordering::SeqCst);
+        self.0.end();
         self.0.abort_all();
     }
 
@@ -237,9 +240,17 @@ impl AgentSession {
         &self.0.core.session
     }
 
-    /// Moves to the entry `leaf`, from where a session before this one went on.
-    pub(crate) fn stay_at(&self, leaf: &str) -> Result<(), String> {
-        let moved = self.0.core.session.branch(leaf);
+    /// Moves to the entry `leaf`, or before the first one, from where a session before this one
+    /// went on.
+    pub(crate) fn stay_at(&self, leaf: Option<&str>) -> Result<(), String> {
+        let session = &self.0.core.session;
+        let moved = match leaf {
+            Some(leaf) => session.branch(leaf),
+            None => {
+                session.reset_leaf();
+                Ok(())
+            }
+        };
         moved
             .and_then(|()| self.0.core.rebuild())
             .map_err(|error| fluzo_stdx::error::with_causes(&error))
@@ -252,6 +263,12 @@ impl AgentSession {
 }
 
 impl Inner {
+    /// Aborts what goes on and waits until the session is nobody's.
+    pub(crate) async fn take_over(&self) -> Claim {
+        self.abort_all();
+        self.claims.wait().await
+    }
+
     pub(crate) fn busy(&self) -> bool {
         self.claims.is_taken()
             || self.agent.state().read(|state| state.is_streaming)
@@ -260,7 +277,7 @@ impl Inner {
 
     pub(crate) async fn prompt(self: &Arc<Self>, prompt: Prompt) -> Result<Submitted, String> {
         if self.ending.load(Ordering::SeqCst) {
-            return Err("the session is ending".to_owned());
+            return Err(ENDING.to_owned());
         }
         let queue = prompt.queue;
         let input = match self.expand(prompt).await {
@@ -279,7 +296,12 @@ impl Inner {
         let model = Arc::clone(&self.core.choice().model);
         let key = self.credentials.resolve(&model).await;
         key.map_err(|error| keys::help(&error))?;
+        // The session may have been left while the prompt was looked at.
+        if self.ending.load(Ordering::SeqCst) {
+            return Err(ENDING.to_owned());
+        }
         self.begin()?;
+        self.core.store_choice().map_err(|error| unsaved(&error))?;
         let this = Arc::clone(self);
         Ok(Submitted::Run(Box::pin(async move {
             this.run(message, claim).await
@@ -287,46 +309,91 @@ impl Inner {
     }
 
     /// Makes sure that the session may be written.
+    pub(crate) fn claimed(&self) -> Result<(), String> {
+        self.core.begin().map_err(|error| unsaved(&error))
+    }
+
+    /// The same, and stores what a run has held back. To be called by who has the claim.
     pub(crate) fn begin(&self) -> Result<(), String> {
-        self.core
-            .begin()
-            .and_then(|()| self.commands.flush(&self.core))
-            .map_err(|error| unsaved(&error))
+        self.claimed()?;
+        let stored = self.commands.flush(&self.core);
+        stored.map_err(|error| unsaved(&error))
+    }
+
+    /// Stores what a run has held back. To be called by who has the claim, before it ends.
+    pub(crate) fn flush(&self) {
+        if let Err(error) = self.commands.flush(&self.core) {
+            self.core.remark(unsaved(&error));
+        }
+    }
+
+    /// Accepts no further prompt.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
     }
 
     /// The run of a prompt, from the compaction that may come before it to its end.
     async fn run(&self, message: Arc<Message>, claim: Claim) -> RunReport {
+        let abort = self.compacting.begin_run();
         if claim.begin() {
             // An abort that came first still lets the prompt be stored with what became of it.
-            return self.drive(self.spec(vec![message]), true).await;
+            abort.cancel();
+        } else {
+            self.compacting.before_prompt().await;
         }
-        let aborted = self.compacting.before_prompt().await;
-        let mut spec = self.spec(Vec::new());
-        let text = said(&message);
-        spec.prompt.push(message);
-        if let Some(added) = self.before_run(&text, &spec.context.system_prompt).await {
-            spec.prompt.extend(added.0);
-            spec.context.system_prompt = added.1.unwrap_or(spec.context.system_prompt);
-        }
-        let report = self.drive(spec, aborted).await;
-        if let Err(error) = self.commands.flush(&self.core) {
-            self.core.remark(unsaved(&error));
-        }
+        let spec = self.prepared(message, &abort).await;
+        let report = self.finish(self.operation.run(spec), &abort).await;
+        self.flush();
         report
     }
 
-    /// Goes on with what waits in the queues, when there is something.
+    /// What a run begins with. After an abort no hook is asked any more.
+    async fn prepared(&self, message: Arc<Message>, abort: &AbortSignal) -> RunSpec {
+        let mut spec = self.spec(Vec::new());
+        let text = said(&message);
+        spec.prompt.push(message);
+        if abort.is_cancelled() {
+            return spec;
+        }
+        let hooked = self.before_run(&text, &spec.context.system_prompt);
+        let added = abort.run_until_cancelled(hooked).await;
+        // The choices may have changed while the hook was asked.
+        spec.context = self.core.run_context();
+        if let Some((messages, system_prompt)) = added.flatten() {
+            spec.prompt.extend(messages);
+            if let Some(own) = system_prompt {
+                self.core.set_run_prompt(Some(Arc::clone(&own)));
+                spec.context.system_prompt = own;
+            }
+        }
+        spec
+    }
+
+    /// Goes on with what waits in the queues, when there is something. After an abort it waits
+    /// on.
     pub(crate) fn go_on(self: &Arc<Self>, claim: Claim) -> Option<BoxFuture<'static, RunReport>> {
-        let queued = self.agent.queued();
-        if queued.steering.is_empty() && queued.follow_up.is_empty() {
+        if claim.is_aborted() || !self.core.broadcast.anything_queued() {
             return None;
         }
         let this = Arc::clone(self);
         Some(Box::pin(async move {
-            let abort = claim.begin();
-            let spec = this.spec(Vec::new());
-            let resumed = this.operation.resume(spec);
-            this.finish(resumed, abort).await
+            let abort = this.compacting.begin_run();
+            if claim.begin() {
+                return RunReport::nothing();
+            }
+            let mut spec = this.spec(Vec::new());
+            let Some(further) = this.compacting.waiting() else {
+                return RunReport::nothing();
+            };
+            spec.context.messages = further.messages;
+            let report = if further.prompt.is_empty() {
+                this.finish(this.operation.resume(spec), &abort).await
+            } else {
+                spec.prompt = further.prompt;
+                this.finish(this.operation.run(spec), &abort).await
+            };
+            this.flush();
+            report
         }))
     }
 
@@ -337,20 +404,16 @@ impl Inner {
         }
     }
 
-    async fn drive(&self, spec: RunSpec, abort: bool) -> RunReport {
-        self.finish(self.operation.run(spec), abort).await
-    }
-
     async fn finish(
         &self,
         operation: impl Future<Output = Result<RunOutcome, StartError>>,
-        abort: bool,
+        abort: &AbortSignal,
     ) -> RunReport {
         let mut operation = std::pin::pin!(operation);
         // The first poll starts the agent; before it there is nothing that an abort could reach.
         let first = futures_util::poll!(operation.as_mut());
-        if abort {
-            self.abort_run();
+        if abort.is_cancelled() {
+            self.operation.cancel();
         }
         let outcome = match first {
             Poll::Ready(outcome) => outcome,

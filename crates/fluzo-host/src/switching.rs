@@ -135,15 +135,24 @@ impl SessionHost {
                         "Wait for the current response to finish before reloading.".to_owned()
                     });
                 }
-                let store = Arc::clone(current.session().store());
-                let leaf = current.session().leaf_id();
-                let queued = current.0.agent.queued();
-                self.put(store, leaf.as_deref())?;
-                let next = self.current();
-                queued.inputs().for_each(|input| next.0.agent.send(input));
-                Ok(Executed::done())
+                if current.0.commands.is_active() {
+                    return Err("Wait for the command to finish before reloading.".to_owned());
+                }
+                self.reload(&current).await
             }
         }
+    }
+
+    /// The same session, at the same entry and with the same queues.
+    async fn reload(&self, current: &AgentSession) -> Result<Executed, String> {
+        let next = self.build(Arc::clone(current.session().store()))?;
+        next.stay_at(current.session().leaf_id().as_deref())?;
+        let queued = current.0.agent.clear_queues();
+        queued.inputs().for_each(|input| next.0.agent.send(input));
+        current.0.end();
+        self.put(next.clone());
+        next.0.core.broadcast.show_queue().await;
+        Ok(Executed::done())
     }
 
     async fn to_file(&self, path: &Path) -> Result<Executed, String> {
@@ -187,21 +196,24 @@ impl SessionHost {
         if current.0.told("session_before_switch", hooked).await == Some(false) {
             return Executed::with(&json!({ "cancelled": true }));
         }
-        current.0.abort_all();
-        current.idle().await;
-        self.put(store(current.clone())?, None)?;
+        // Nothing begins in the session any more from here on, unless it stays.
+        let claim = current.0.take_over().await;
+        let next = self.build(store(current.clone())?)?;
+        current.0.end();
+        self.put(next);
+        drop(claim);
+        current.0.clear_queue().await?;
         let ended = current.0.hooks.shutdown().await;
         current.0.told("session_shutdown", ended).await;
         Executed::with(&json!({ "cancelled": false }))
     }
 
-    fn put(&self, store: Arc<dyn SessionStore>, leaf: Option<&str>) -> Result<(), String> {
-        let next = self.factory.build(store, self.sinks.clone())?;
-        if let Some(leaf) = leaf {
-            next.stay_at(leaf)?;
-        }
+    fn build(&self, store: Arc<dyn SessionStore>) -> Result<AgentSession, String> {
+        self.factory.build(store, self.sinks.clone())
+    }
+
+    fn put(&self, next: AgentSession) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
-        Ok(())
     }
 }
 

@@ -61,6 +61,11 @@ impl UserCommands {
         Ok(())
     }
 
+    /// Whether a command is running.
+    pub(crate) fn is_active(&self) -> bool {
+        lock(&self.active).is_some()
+    }
+
     /// Ends the command that is running, if there is one.
     pub(crate) fn cancel(&self) {
         if let Some(abort) = &*lock(&self.active) {

@@ -151,7 +151,10 @@ impl Server {
         let endpoint = Arc::clone(&self.endpoint);
         let mut work: Work = Box::pin(async move {
             let (result, run) = match endpoint.execute(command).await {
-                Ok(executed) => (Ok(executed.data), executed.run),
+                Ok(executed) => {
+                    let result = executed.error.map_or(Ok(executed.data), Err);
+                    (result, executed.run)
+                }
                 Err(error) => (Err(error), None),
             };
             let response = Response {

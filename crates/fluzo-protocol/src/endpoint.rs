@@ -60,6 +60,8 @@ pub struct Executed {
     pub data: Option<Box<RawValue>>,
     /// A run that follows it, to be polled to its end.
     pub run: Option<BoxFuture<'static, RunReport>>,
+    /// Why the command failed, although a run follows it.
+    pub error: Option<String>,
 }
 
 impl Executed {
@@ -77,7 +79,7 @@ impl Executed {
         let data = serde_json::value::to_raw_value(data).map_err(|error| error.to_string())?;
         Ok(Self {
             data: Some(data),
-            run: None,
+            ..Self::default()
         })
     }
 
@@ -109,6 +111,16 @@ pub struct RunReport {
     pub last: Option<Arc<Message>>,
     /// Why the run stopped when it did not end by itself.
     pub halted: Option<String>,
+}
+
+impl RunReport {
+    /// Of a run that did not begin.
+    pub fn nothing() -> Self {
+        Self {
+            last: None,
+            halted: None,
+        }
+    }
 }
 
 /// Takes the events of a session. Awaited before the next event is made.

@@ -55,17 +55,27 @@ pub trait OperationListener: Send + Sync {
 /// What follows a run that is not tried again, such as a compaction.
 pub trait Continuation: Send + Sync {
     /// Called when a run has ended, before the operation is over. `abort` fires when the
-    /// operation is aborted. Returns the context to go on from, or `None` when the
-    /// operation is over. Dropping the future gives up what it does.
+    /// operation is aborted. Returns what to go on with, or `None` when the operation is over.
+    /// Dropping the future gives up what it does.
     fn after_run<'a>(
         &'a self,
         run: &'a RunOutcome,
         abort: &'a AbortSignal,
-    ) -> BoxFuture<'a, Option<Vec<Arc<Message>>>>;
+    ) -> BoxFuture<'a, Option<Further>>;
 
     /// Brings up to date what requests are made of before a run is entered again: the model
     /// may have been switched meanwhile.
     fn refresh(&self, context: &mut RunContext);
+}
+
+/// What an operation goes on with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Further {
+    /// The context.
+    pub messages: Vec<Arc<Message>>,
+    /// What is said first. With nothing, the agent goes on from the last message of the
+    /// context: after a response with what waits in the queues.
+    pub prompt: Vec<Arc<Message>>,
 }
 
 /// Nothing follows a run.
@@ -77,7 +87,7 @@ impl Continuation for NoContinuation {
         &'a self,
         _run: &'a RunOutcome,
         _abort: &'a AbortSignal,
-    ) -> BoxFuture<'a, Option<Vec<Arc<Message>>>> {
+    ) -> BoxFuture<'a, Option<Further>> {
         Box::pin(std::future::ready(None))
     }
 
@@ -152,17 +162,25 @@ impl RunOperation {
             added.append(&mut outcome.messages);
             outcome.messages.clone_from(&added);
             let model = Arc::clone(&next.context.model);
-            next.context.messages = if self.tries_again(&outcome.end, &model, &active.abort).await {
-                self.without_failed_tail()
+            let further = if self.tries_again(&outcome.end, &model, &active.abort).await {
+                let messages = self.without_failed_tail();
+                Some(Further {
+                    messages,
+                    prompt: Vec::new(),
+                })
             } else {
-                match self.continuation.after_run(&outcome, &active.abort).await {
-                    Some(messages) => messages,
-                    None => return Ok(outcome),
-                }
+                self.continuation.after_run(&outcome, &active.abort).await
             };
+            let Some(further) = further else {
+                return Ok(outcome);
+            };
+            (next.context.messages, next.prompt) = (further.messages, further.prompt);
             self.continuation.refresh(&mut next.context);
-            next.prompt.clear();
-            run = self.agent.resume(next.clone())?;
+            run = if next.prompt.is_empty() {
+                self.agent.resume(next.clone())?
+            } else {
+                self.agent.start(next.clone())?
+            };
         }
     }
 

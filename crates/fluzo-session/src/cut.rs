@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use fluzo_llm::Message;
+use fluzo_llm::{AssistantMessage, Message};
 
 use crate::context::{context_message, enters};
 use crate::store::{SessionStore, StoreError};
@@ -54,7 +54,8 @@ pub enum CutError {
 /// Finds where to cut the path to `leaf`, where `estimate` gives the tokens of a message.
 ///
 /// Candidates are all messages since the boundary of the compaction before but tool results,
-/// which have to follow their call. From the end backwards tokens are counted until there are
+/// which have to follow their call, and failed responses, which no request holds: they do not
+/// count, and nothing is cut for them. From the end backwards tokens are counted until there are
 /// enough; the first candidate from there on is the cut, or the last one before when none
 /// follows. Entries right before it that are no messages stay as well. A cut that does not stand at the beginning of a turn splits the turn.
 /// Entries that cannot be read count as nothing.
@@ -202,7 +203,7 @@ impl<'a> Reader<'a> {
     fn walk_back(&mut self, enough: u64) -> Result<Option<usize>, StoreError> {
         let mut tokens: u64 = 0;
         for at in (0..self.items.len()).rev() {
-            let Some(message) = self.message(at)? else {
+            let Some(message) = self.message(at)?.filter(|message| !failed(message)) else {
                 continue;
             };
             tokens = tokens.saturating_add((self.estimate)(&message));
@@ -229,9 +230,9 @@ impl<'a> Reader<'a> {
     }
 
     fn may_be_first(&mut self, at: usize) -> Result<bool, StoreError> {
-        Ok(self
-            .message(at)?
-            .is_some_and(|message| !matches!(*message, Message::ToolResult(_))))
+        Ok(self.message(at)?.is_some_and(|message| {
+            !matches!(*message, Message::ToolResult(_)) && !failed(&message)
+        }))
     }
 
     /// The first of the entries before `at` that are neither messages nor a compaction and
@@ -270,7 +271,8 @@ impl<'a> Reader<'a> {
 
     fn tokens(&mut self, from: usize, to: usize) -> Result<u64, StoreError> {
         let messages = self.range(from, to)?;
-        let tokens = messages.iter().map(|message| (self.estimate)(message));
+        let sent = messages.iter().filter(|message| !failed(message));
+        let tokens = sent.map(|message| (self.estimate)(message));
         Ok(tokens.fold(0, u64::saturating_add))
     }
 
@@ -298,6 +300,11 @@ impl<'a> Reader<'a> {
         }
         Ok(message)
     }
+}
+
+/// Whether it is a response that failed. Requests leave it out.
+fn failed(message: &Message) -> bool {
+    message.as_assistant().is_some_and(AssistantMessage::failed)
 }
 
 /// The entry; none when it can no longer be read.
