@@ -41,10 +41,13 @@ impl Inner {
                 }
                 Ok(Executed::done())
             }
-            Command::AbortRetry => done(self.operation.cancel_wait()),
-            Command::AbortCompaction => done(self.compacting.cancel()),
-            Command::AbortBranchSummary => done(self.navigation.cancel()),
-            Command::AbortBash => done(self.commands.cancel()),
+            Command::AbortRetry
+            | Command::AbortCompaction
+            | Command::AbortBranchSummary
+            | Command::AbortBash => {
+                self.end_part(&command);
+                Ok(Executed::done())
+            }
             Command::Compact {
                 custom_instructions,
             } => self.compact(custom_instructions).await,
@@ -144,6 +147,16 @@ impl Inner {
                 self.keep(key::RETRY_ENABLED, json!(enabled))
             }
             other => Err(format!("Unknown command: {}", other.name())),
+        }
+    }
+
+    /// Ends the part that the command names, if it goes on.
+    fn end_part(&self, command: &Command) {
+        match command {
+            Command::AbortRetry => self.operation.cancel_wait(),
+            Command::AbortCompaction => self.compacting.cancel(),
+            Command::AbortBranchSummary => self.navigation.cancel(),
+            _ => self.commands.cancel(),
         }
     }
 
@@ -401,10 +414,6 @@ impl Inner {
         };
         Executed::with(&json!({ "path": written.to_string_lossy() }))
     }
-}
-
-fn done((): ()) -> Result<Executed, String> {
-    Ok(Executed::done())
 }
 
 fn names(choice: &Choice) -> Vec<String> {

@@ -10,8 +10,8 @@ use fluzo_llm::{AbortSignal, AssistantMessage, BoxFuture, Message, Model, Stream
 use fluzo_protocol::{CompactionReason as Shown, CompactionResult, Event};
 use fluzo_runtime::branch_summary::BranchSummaryRequest;
 use fluzo_runtime::compact::{
-    Breakdown, Compacted, CompactionError, CompactionGuard, CompactionReason, CompactionRequest,
-    CompactionSettings, Compactor, OVERFLOW_AGAIN, Preparation, ReadyCompaction, is_due, prepare,
+    Breakdown, Compacted, CompactionError, CompactionReason, CompactionRequest, CompactionSettings,
+    Compactor, OVERFLOW_AGAIN, Preparation, ReadyCompaction, is_due, prepare,
 };
 use fluzo_runtime::operation::{Continuation, Further};
 use fluzo_stdx::error::with_causes;
@@ -19,6 +19,7 @@ use fluzo_stdx::error::with_causes;
 use crate::SessionHooks;
 use crate::core::Core;
 use crate::hooks::{CompactionAction, CompactionPlan, HookError};
+use crate::progress::{Progress, Verdict};
 use crate::user_shell::UserCommands;
 
 /// Compacts the session of [`Core`].
@@ -31,9 +32,7 @@ pub(crate) struct Compacting {
     summary_model: Option<Arc<Model>>,
     branch_reserve: u64,
     active: Mutex<Option<(AbortSignal, CompactionReason)>>,
-    guard: Mutex<CompactionGuard>,
-    /// The model that the guard has counted for.
-    guarded: Mutex<Option<Arc<Model>>>,
+    progress: Progress,
     /// A request of the present prompt did not fit, and the session was compacted for it.
     overflow_tried: AtomicBool,
     /// Fires when the present run is aborted.
@@ -77,8 +76,7 @@ impl Compacting {
             summary_model: parts.summary_model,
             branch_reserve: parts.branch_reserve_tokens,
             active: Mutex::default(),
-            guard: Mutex::default(),
-            guarded: Mutex::default(),
+            progress: Progress::default(),
             overflow_tried: AtomicBool::new(false),
             run: Mutex::default(),
         }
@@ -100,7 +98,7 @@ impl Compacting {
 
     pub(crate) fn set_enabled(&self, enabled: bool) {
         lock(&self.settings).enabled = enabled;
-        lock(&self.guard).reset();
+        self.progress.reset();
     }
 
     /// Ends the compaction that is going on, if there is one.
@@ -194,7 +192,7 @@ impl Compacting {
         // Only a response tells how large the context really is: right after a compaction
         // its size is an estimate that leaves out what requests hold beside messages.
         if !matches!(run.end, RunEnd::Failed(_)) {
-            lock(&self.guard).reset();
+            self.progress.reset();
         }
         Room::Enough
     }
@@ -220,26 +218,30 @@ impl Compacting {
         }
     }
 
-    /// Compacts because the window is about to be full. False when that failed or is of no use.
-    async fn threshold(&self) -> bool {
-        let model = Arc::clone(&self.core.choice().model);
-        let guarded = lock(&self.guarded).replace(Arc::clone(&model));
-        if guarded.is_none_or(|guarded| !Arc::ptr_eq(&guarded, &model)) {
-            lock(&self.guard).reset();
+    /// Compacts because the window is about to be full, as long as that is of use.
+    async fn threshold(&self) {
+        let (verdict, window) = {
+            let choice = self.core.choice();
+            (self.progress.verdict(&choice), choice.model.context_window)
+        };
+        match verdict {
+            Verdict::Make => {}
+            Verdict::Leave => return,
+            Verdict::Tell => {
+                let text = self.breakdown().to_string();
+                return self.fail(CompactionReason::Threshold, &text).await;
+            }
         }
-        if !lock(&self.guard).permits() {
-            let text = self.breakdown().to_string();
-            self.fail(CompactionReason::Threshold, &text).await;
-            return false;
+        let limit = lock(&self.settings).limit_in(window).unwrap_or(u64::MAX);
+        match self.show(CompactionReason::Threshold, None, false).await {
+            Ok(done) => {
+                let (before, after) = (done.tokens_before, done.estimated_tokens_after);
+                self.progress.note(before, after, limit);
+            }
+            // All would be kept: there is no less to be had.
+            Err(error) if error.is_nothing_to_do() => self.progress.note(limit, limit, limit),
+            Err(_) => {}
         }
-        let done = self.show(CompactionReason::Threshold, None, false).await;
-        if let Ok(compacted) = &done {
-            let limit = lock(&self.settings).limit_in(model.context_window);
-            let limit = limit.unwrap_or(u64::MAX);
-            let (before, after) = (compacted.tokens_before, compacted.estimated_tokens_after);
-            lock(&self.guard).note(before, after, limit);
-        }
-        done.is_ok()
     }
 
     /// The context without the response that failed; none when the last one did not. Commands

@@ -12,13 +12,16 @@ use crate::choice::Choice;
 use crate::live::Live;
 use crate::{OpenedSession, interrupted};
 
+/// Told of the model in use.
+type OnModel = Arc<dyn Fn(&Model) + Send + Sync>;
+
 /// What the parts of a session share.
 pub(crate) struct Core {
     pub(crate) session: Arc<Session>,
     pub(crate) time: Arc<dyn TimeEffect>,
     pub(crate) broadcast: Arc<Broadcast>,
     live: Arc<Live>,
-    on_model: Arc<dyn Fn(&Model) + Send + Sync>,
+    on_model: OnModel,
     choice: Mutex<Choice>,
     /// Every message that is stored, the running run's included.
     context: Arc<Mutex<Vec<Arc<Message>>>>,
@@ -44,7 +47,7 @@ impl Core {
         time: Arc<dyn TimeEffect>,
         broadcast: Arc<Broadcast>,
         context: Arc<Mutex<Vec<Arc<Message>>>>,
-        (live, on_model): (Arc<Live>, Arc<dyn Fn(&Model) + Send + Sync>),
+        (live, on_model): (Arc<Live>, OnModel),
     ) -> Self {
         on_model(&choice.model);
         let stored = Stored {

@@ -36,8 +36,10 @@ impl Inner {
             return Expanded::Input(input);
         }
         if let Some((name, arguments)) = self.hook_command(&input.text) {
-            let done = self.hooks.command(&name, &arguments).await;
-            self.told(&format!("command:{name}"), done).await;
+            if let Err(error) = self.hooks.command(&name, &arguments).await {
+                let path = format!("command:{name}");
+                self.show_error(path, "command", error.message).await;
+            }
             return Expanded::Handled;
         }
         let kept = input.clone();

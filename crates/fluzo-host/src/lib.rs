@@ -20,6 +20,7 @@ mod navigate;
 mod notices;
 mod opened;
 mod pattern;
+mod progress;
 mod prompt;
 mod scope;
 mod services;

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 
 use fluzo_agent::{Agent, QueueMode, RunEnd, RunOutcome, RunSpec, StartError, TimeEffect, ToolSet};
 use fluzo_llm::{AbortSignal, BoxFuture, Credentials, Message, Model, ModelRequest, ThinkingLevel};
@@ -409,16 +408,11 @@ impl Inner {
         operation: impl Future<Output = Result<RunOutcome, StartError>>,
         abort: &AbortSignal,
     ) -> RunReport {
-        let mut operation = std::pin::pin!(operation);
-        // The first poll starts the agent; before it there is nothing that an abort could reach.
-        let first = futures_util::poll!(operation.as_mut());
+        // It has begun: an abort that came before it is passed on, any other reaches it.
         if abort.is_cancelled() {
             self.operation.cancel();
         }
-        let outcome = match first {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => operation.await,
-        };
+        let outcome = operation.await;
         report(outcome)
     }
 

@@ -131,15 +131,15 @@ impl RunOperation {
         }
     }
 
-    /// Runs `spec` to its end, further attempts included. The first request is not
-    /// made before the future is polled; dropping it ends the run.
+    /// Runs `spec` to its end, further attempts included. The operation has begun when this
+    /// returns, so that an abort reaches it from then on; the first request is not made
+    /// before the future is polled; dropping it ends the run.
     ///
     /// # Errors
     ///
     /// The run cannot start.
-    pub async fn run(&self, spec: RunSpec) -> Result<RunOutcome, StartError> {
-        let run = self.agent.start(spec.clone())?;
-        self.attend(run, spec).await
+    pub fn run(&self, spec: RunSpec) -> impl Future<Output = Result<RunOutcome, StartError>> {
+        self.attend(self.agent.start(spec.clone()), spec)
     }
 
     /// Goes on from the last message of `spec.context`, with what waits in the queues if that
@@ -148,14 +148,29 @@ impl RunOperation {
     /// # Errors
     ///
     /// The run cannot start, or there is nothing to go on from.
-    pub async fn resume(&self, spec: RunSpec) -> Result<RunOutcome, StartError> {
-        let run = self.agent.resume(spec.clone())?;
-        self.attend(run, spec).await
+    pub fn resume(&self, spec: RunSpec) -> impl Future<Output = Result<RunOutcome, StartError>> {
+        self.attend(self.agent.resume(spec.clone()), spec)
     }
 
-    async fn attend(&self, mut run: Run, mut next: RunSpec) -> Result<RunOutcome, StartError> {
+    fn attend(
+        &self,
+        run: Result<Run, StartError>,
+        spec: RunSpec,
+    ) -> impl Future<Output = Result<RunOutcome, StartError>> {
+        let begun = run.map(|run| (run, ActiveGuard::begin(self)));
+        async move {
+            let (run, active) = begun?;
+            self.go_through(run, active, spec).await
+        }
+    }
+
+    async fn go_through(
+        &self,
+        mut run: Run,
+        active: ActiveGuard<'_>,
+        mut next: RunSpec,
+    ) -> Result<RunOutcome, StartError> {
         self.attempts.reset();
-        let active = ActiveGuard::begin(self);
         let mut added = Vec::new();
         loop {
             let mut outcome = run.await;

@@ -130,15 +130,50 @@ pub fn no_resources() -> Arc<Resources> {
     Arc::new(Resources::load(&sources))
 }
 
+/// A folder with the template `greet` and the skill `look`.
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.write("prompts/greet.md", "Greet $1, not $ARGUMENTS.\n");
+        let skill = "---\nname: look\ndescription: Looks around\n---\nLook at /greet first.\n";
+        folder.write("skills/look/SKILL.md", skill);
+        folder
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn skill_file(&self) -> PathBuf {
+        self.0.path().join("skills/look/SKILL.md")
+    }
+
+    /// What is in it.
+    pub fn resources(&self) -> Arc<Resources> {
+        let folder = self.0.path();
+        let mut sources = Sources::new(Arc::new(LocalFileSystem), folder, None, folder);
+        sources.discover.context_files = false;
+        Arc::new(Resources::load(&sources))
+    }
+}
+
 /// Hooks that do as they are told and remember that they were called.
 #[derive(Default)]
 pub struct ScriptedSessionHooks {
     pub called: Mutex<Vec<String>>,
-    pub input: Mutex<Option<Result<InputAction, HookError>>>,
+    pub input: Mutex<Option<InputAction>>,
     pub before_run: Mutex<BeforeRun>,
     pub compaction: Mutex<CompactionAction>,
     pub navigation: Mutex<NavigationAction>,
     pub keeps_session: Mutex<bool>,
+    /// All fail.
+    pub fail: Mutex<bool>,
+    /// What the hook before a run waits for.
+    pub run_waits: Mutex<Option<Switch>>,
 }
 
 impl ScriptedSessionHooks {
@@ -148,6 +183,19 @@ impl ScriptedSessionHooks {
 
     pub fn called(&self) -> Vec<String> {
         self.called.lock().unwrap().clone()
+    }
+
+    fn answer<T: Send + 'static>(&self, value: T) -> BoxFuture<'static, Result<T, HookError>> {
+        let failed = HookError {
+            path: "hooks".into(),
+            message: "no".into(),
+        };
+        let fails = *self.fail.lock().unwrap();
+        Box::pin(std::future::ready(if fails {
+            Err(failed)
+        } else {
+            Ok(value)
+        }))
     }
 }
 
@@ -166,23 +214,13 @@ impl SessionHooks for ScriptedSessionHooks {
         arguments: &'a str,
     ) -> BoxFuture<'a, Result<(), HookError>> {
         self.note(format!("command {name} {arguments}"));
-        let failed = HookError {
-            path: "hooks".into(),
-            message: "no".into(),
-        };
-        Box::pin(std::future::ready(if arguments == "fail" {
-            Err(failed)
-        } else {
-            Ok(())
-        }))
+        self.answer(())
     }
 
     fn input(&self, input: Input) -> BoxFuture<'_, Result<InputAction, HookError>> {
         self.note(format!("input {}", input.text));
         let said = self.input.lock().unwrap().take();
-        Box::pin(std::future::ready(
-            said.unwrap_or(Ok(InputAction::Go(input))),
-        ))
+        self.answer(said.unwrap_or(InputAction::Go(input)))
     }
 
     fn before_run<'a>(
@@ -192,7 +230,13 @@ impl SessionHooks for ScriptedSessionHooks {
     ) -> BoxFuture<'a, Result<BeforeRun, HookError>> {
         self.note(format!("before_run {prompt}"));
         let said = std::mem::take(&mut *self.before_run.lock().unwrap());
-        Box::pin(std::future::ready(Ok(said)))
+        let waits = self.run_waits.lock().unwrap().take();
+        Box::pin(async move {
+            if let Some(switch) = waits {
+                switch.wait().await;
+            }
+            self.answer(said).await
+        })
     }
 
     fn before_compaction<'a>(
@@ -200,8 +244,7 @@ impl SessionHooks for ScriptedSessionHooks {
         plan: &'a CompactionPlan,
     ) -> BoxFuture<'a, Result<CompactionAction, HookError>> {
         self.note(format!("before_compaction {:?}", plan.reason));
-        let said = std::mem::take(&mut *self.compaction.lock().unwrap());
-        Box::pin(std::future::ready(Ok(said)))
+        self.answer(std::mem::take(&mut *self.compaction.lock().unwrap()))
     }
 
     fn before_navigation<'a>(
@@ -209,18 +252,22 @@ impl SessionHooks for ScriptedSessionHooks {
         _entry_id: &'a str,
     ) -> BoxFuture<'a, Result<NavigationAction, HookError>> {
         self.note("before_navigation");
-        let said = std::mem::take(&mut *self.navigation.lock().unwrap());
-        Box::pin(std::future::ready(Ok(said)))
+        self.answer(std::mem::take(&mut *self.navigation.lock().unwrap()))
     }
 
     fn before_switch<'a>(&'a self, to: SwitchTo<'a>) -> BoxFuture<'a, Result<bool, HookError>> {
-        self.note(format!("before_switch {to:?}"));
-        let keeps = *self.keeps_session.lock().unwrap();
-        Box::pin(std::future::ready(Ok(!keeps)))
+        let to = match to {
+            SwitchTo::New => "new",
+            SwitchTo::File(_) => "file",
+            SwitchTo::Fork(_) => "fork",
+            SwitchTo::Clone => "clone",
+        };
+        self.note(format!("before_switch {to}"));
+        self.answer(!*self.keeps_session.lock().unwrap())
     }
 
     fn shutdown(&self) -> BoxFuture<'_, Result<(), HookError>> {
         self.note("shutdown");
-        Box::pin(std::future::ready(Ok(())))
+        self.answer(())
     }
 }

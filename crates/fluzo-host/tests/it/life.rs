@@ -7,7 +7,8 @@ use std::task::Poll;
 use fluzo_agent::{AgentOptions, DirectTools, Effects, NativeAgent, NoHooks, TimeEffect};
 use fluzo_host::{
     AgentSession, CompactionParts, ImagesAsGiven, Live, ModelRegistry, NoSessionHooks,
-    OpenedSession, SessionHooks, SessionParts, SettingsStore, Sinks, UserImages, UserShell,
+    OpenedSession, PromptMaker, SessionHooks, SessionParts, SettingsStore, Sinks, UserImages,
+    UserShell,
 };
 use fluzo_llm::{
     BoxFuture, CredentialError, Credentials, Message, Model, RequestAuth, Secret, ThinkingLevel,
@@ -38,7 +39,7 @@ pub enum Kind {
 /// A session that can be opened again.
 pub struct Place {
     kind: Kind,
-    ids: Arc<dyn IdSource>,
+    pub ids: Arc<dyn IdSource>,
     memory: Arc<dyn SessionStore>,
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -66,6 +67,28 @@ impl Place {
             }
             Kind::Jsonl => Arc::new(JsonlStore::create(&self.path, header(), vec![], ids).unwrap()),
         }
+    }
+
+    /// The session as a new process would open it.
+    pub fn stored(&self) -> Session {
+        Session::new(self.open(), Arc::clone(&self.ids))
+    }
+
+    /// What kinds of entries are stored, in the order of the file.
+    pub fn kinds(&self) -> Vec<String> {
+        let session = self.stored();
+        let ids = session.store().look(|index| {
+            let ids = index.iter().map(|node| node.id.to_string());
+            ids.collect::<Vec<_>>()
+        });
+        let entries = ids.unwrap_or_default().into_iter();
+        let entries = entries.map(|id| session.entry(&id).unwrap());
+        entries
+            .map(|entry| match entry.message() {
+                Some(message) => message.role().to_owned(),
+                None => entry.kind.type_name().to_owned(),
+            })
+            .collect()
     }
 
     /// The messages that are stored, as a new process would read them.
@@ -107,6 +130,10 @@ pub struct Setup<'a> {
     pub images: Arc<dyn UserImages>,
     pub settings: Arc<dyn SettingsStore>,
     pub resources: Arc<Resources>,
+    pub thinking: ThinkingLevel,
+    /// Patterns of the models to cycle through.
+    pub scope: Vec<String>,
+    pub system_prompt: PromptMaker,
 }
 
 impl Setup<'_> {
@@ -129,81 +156,104 @@ impl Setup<'_> {
             images: Arc::new(ImagesAsGiven),
             settings: Arc::new(Remembers::default()),
             resources: no_resources(),
+            thinking: ThinkingLevel::Off,
+            scope: Vec::new(),
+            system_prompt: Arc::new(|_| "system".to_owned()),
         }
     }
 }
 
+/// A session over `opened` in `world`, made as `setup` says. Its replies are the world's.
+pub fn assemble(
+    world: &World,
+    opened: OpenedSession,
+    setup: Setup<'_>,
+    sinks: Sinks,
+) -> AgentSession {
+    let session = Arc::clone(&opened.session);
+    let time: Arc<dyn TimeEffect> = Arc::clone(&world.time) as _;
+    let base = Effects {
+        tools: Arc::new(DirectTools::new(world.gate())),
+        journal: Arc::new(SessionJournal::new(session, Arc::clone(&time))),
+        ..world.effects()
+    };
+    let layers = Layers {
+        record: setup.record,
+        drive: setup.drive,
+        ..Layers::default()
+    };
+    let effects = compose(base, &layers);
+    let live = Arc::new(Live::default());
+    let hooks = live.hooks(Arc::new(NoHooks));
+    let options = AgentOptions::default();
+    let agent = NativeAgent::new(effects.clone(), world.gate(), hooks, options);
+    let tools = tools(setup.tools);
+    let models = ModelRegistry::new(setup.models_json);
+    let usable = |provider: &str| provider == "fake";
+    let scope = models.scope(&setup.scope, &usable).0;
+    AgentSession::new(SessionParts {
+        agent: Arc::new(agent),
+        live,
+        opened,
+        compaction: CompactionParts {
+            settings: setup.compaction,
+            compactor: Compactor::new(effects.model, Arc::clone(&effects.time)),
+            summary_model: None,
+            branch_reserve_tokens: 16_384,
+        },
+        time: effects.time,
+        credentials: setup.credentials,
+        models: Arc::new(models),
+        usable: Arc::new(usable),
+        model: Arc::new(setup.model),
+        on_model: Arc::new(|_| ()),
+        thinking: setup.thinking,
+        preferred_thinking: ThinkingLevel::Medium,
+        scope: (setup.scope, scope),
+        active_tools: tools.iter().map(|t| t.spec().name.clone()).collect(),
+        tools,
+        system_prompt: setup.system_prompt,
+        resources: setup.resources,
+        skill_commands: true,
+        retry: setup.retry,
+        forms: Arc::default(),
+        queue_modes: Default::default(),
+        settings: setup.settings,
+        shell: setup.shell,
+        images: setup.images,
+        exporter: Arc::new(NoExporter),
+        preview: Arc::new(PlainPreview),
+        hooks: setup.hooks,
+        background: Arc::new(Vec::new),
+        sinks,
+    })
+}
+
 impl Life {
-    pub fn begin(place: &Place, setup: Setup<'_>) -> Self {
-        let world = World::new(setup.replies);
+    pub fn begin(place: &Place, mut setup: Setup<'_>) -> Self {
+        let world = World::new(std::mem::take(&mut setup.replies));
         let opened = OpenedSession::new(place.open(), Arc::clone(&place.ids)).unwrap();
-        let session = Arc::clone(&opened.session);
-        let time: Arc<dyn TimeEffect> = Arc::clone(&world.time) as _;
-        let base = Effects {
-            tools: Arc::new(DirectTools::new(world.gate())),
-            journal: Arc::new(SessionJournal::new(session, Arc::clone(&time))),
-            ..world.effects()
-        };
-        let layers = Layers {
-            record: setup.record,
-            drive: setup.drive.clone(),
-            ..Layers::default()
-        };
-        let effects = compose(base, &layers);
-        let live = Arc::new(Live::default());
-        let agent = NativeAgent::new(
-            effects.clone(),
-            world.gate(),
-            live.hooks(Arc::new(NoHooks)),
-            AgentOptions::default(),
-        );
-        let tools = tools(setup.tools);
-        let session = AgentSession::new(SessionParts {
-            agent: Arc::new(agent),
-            live,
-            opened,
-            compaction: CompactionParts {
-                settings: setup.compaction,
-                compactor: Compactor::new(effects.model, Arc::clone(&effects.time)),
-                summary_model: None,
-                branch_reserve_tokens: 16_384,
-            },
-            time: effects.time,
-            credentials: setup.credentials,
-            models: Arc::new(ModelRegistry::new(setup.models_json)),
-            usable: Arc::new(|provider| provider == "fake"),
-            model: Arc::new(setup.model),
-            on_model: Arc::new(|_| ()),
-            thinking: ThinkingLevel::Off,
-            preferred_thinking: ThinkingLevel::Medium,
-            scope: Default::default(),
-            active_tools: tools.iter().map(|t| t.spec().name.clone()).collect(),
-            tools,
-            system_prompt: Arc::new(|_| "system".to_owned()),
-            resources: setup.resources,
-            skill_commands: true,
-            retry: setup.retry,
-            forms: Arc::default(),
-            queue_modes: Default::default(),
-            settings: setup.settings,
-            shell: setup.shell,
-            images: setup.images,
-            exporter: Arc::new(NoExporter),
-            preview: Arc::new(PlainPreview),
-            hooks: setup.hooks,
-            background: Arc::new(Vec::new),
-            sinks: Sinks::default(),
-        });
+        let drive = setup.drive.clone();
+        let session = assemble(&world, opened, setup, Sinks::default());
         let session = Arc::new(session);
         let log = Arc::new(Log::default());
         session.subscribe(Arc::clone(&log) as _);
         Self {
             session,
             world,
-            drive: setup.drive,
+            drive,
             log,
             run: None,
         }
+    }
+
+    /// Takes a run over from a command.
+    pub fn attend(&mut self, run: BoxFuture<'static, RunReport>) {
+        self.run = Some(run);
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.run.is_some()
     }
 
     /// Submits a prompt; its run waits to be polled.
@@ -292,30 +342,42 @@ impl Life {
     }
 }
 
-/// Names of the events of a session.
+/// The events of a session.
 #[derive(Default)]
-pub struct Log(Mutex<Vec<String>>);
+pub struct Log(Mutex<Vec<Event>>);
 
 impl Log {
-    pub fn names(&self) -> Vec<String> {
+    pub fn events(&self) -> Vec<Event> {
         self.0.lock().unwrap().clone()
+    }
+
+    /// The names, with the role of messages and the kind of updates.
+    pub fn names(&self) -> Vec<String> {
+        self.events().iter().map(name).collect()
+    }
+
+    pub fn count(&self, wanted: &str) -> usize {
+        self.names().iter().filter(|name| *name == wanted).count()
     }
 }
 
 impl EventSink for Log {
     fn on_event<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, ()> {
-        let name = match event {
-            Event::MessageStart { message } | Event::MessageEnd { message } => {
-                format!("{}({})", event.name(), message.role())
-            }
-            Event::MessageUpdate { delta } => format!("message_update:{}", delta.name()),
-            Event::AgentEnd {
-                will_retry: true, ..
-            } => "agent_end(retry)".to_owned(),
-            other => other.name().to_owned(),
-        };
-        self.0.lock().unwrap().push(name);
+        self.0.lock().unwrap().push(event.clone());
         Box::pin(std::future::ready(()))
+    }
+}
+
+fn name(event: &Event) -> String {
+    match event {
+        Event::MessageStart { message } | Event::MessageEnd { message } => {
+            format!("{}({})", event.name(), message.role())
+        }
+        Event::MessageUpdate { delta } => format!("message_update:{}", delta.name()),
+        Event::AgentEnd {
+            will_retry: true, ..
+        } => "agent_end(retry)".to_owned(),
+        other => other.name().to_owned(),
     }
 }
 

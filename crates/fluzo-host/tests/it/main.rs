@@ -6,9 +6,18 @@
     clippy::disallowed_methods
 )]
 
+mod aborts;
+mod checklist;
+mod choosing;
+mod commands;
+mod compactions;
 mod crash;
 mod doubles;
 mod drives;
+mod hooked;
+mod hosts;
 mod keys;
 mod life;
 mod prompts;
+mod races;
+mod stage;
