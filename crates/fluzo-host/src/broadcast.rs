@@ -11,7 +11,10 @@ use fluzo_runtime::operation::{OperationEvent, OperationListener};
 /// Where events go. Clones are one list: what follows a session shows its events to the
 /// same sinks.
 #[derive(Clone, Default)]
-pub struct Sinks(Arc<RwLock<Arc<Vec<Arc<dyn EventSink>>>>>);
+pub struct Sinks(Arc<RwLock<List>>);
+
+/// A list that is replaced as a whole, so that showing an event needs no lock.
+type List = Arc<Vec<Arc<dyn EventSink>>>;
 
 impl Sinks {
     /// Adds a sink behind those that are there.
@@ -20,7 +23,7 @@ impl Sinks {
         Arc::make_mut(&mut sinks).push(sink);
     }
 
-    fn list(&self) -> Arc<Vec<Arc<dyn EventSink>>> {
+    fn list(&self) -> List {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

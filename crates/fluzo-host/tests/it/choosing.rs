@@ -39,10 +39,17 @@ fn cycle(stage: &mut Stage, direction: Direction) -> Option<(String, String, boo
     ))
 }
 
+/// The scope, the steps, and model and level after each.
+type Row = (
+    &'static [&'static str],
+    &'static [Direction],
+    &'static [(&'static str, &'static str)],
+);
+
 #[test]
 fn models_are_cycled_in_the_scope_or_among_all_that_can_be_used() {
     use Direction::{Backward, Forward};
-    let rows: [(&[&str], &[Direction], &[(&str, &str)]); 4] = [
+    let rows: [Row; 4] = [
         // The model at first is none of these. A level that a model lacks is clamped.
         (
             &[],

@@ -77,268 +77,109 @@ fn prepared(place: &Place, settings: &Arc<Remembers>) -> (Stage, Vec<String>) {
     (stage, ids)
 }
 
-fn ok(value: Value) -> Answer {
-    Ok(value)
-}
-
-fn refused(text: &str) -> Answer {
-    Err(text.to_owned())
-}
-
-/// Commands that ask, and what they answer in a [`prepared`] session.
-fn questions(ids: &[String]) -> Vec<(Value, Answer)> {
-    let (first, second) = (&ids[0], &ids[1]);
-    let usage = json!({ "tokens": 15, "contextWindow": 100_000, "percent": 0.015 });
-    vec![
-        (
-            json!({"type": "get_state"}),
-            ok(json!({
-                "model": {"id": "m1", "provider": "test", "contextWindow": 100_000},
-                "thinkingLevel": "off", "isStreaming": false, "isCompacting": false,
-                "steeringMode": "one-at-a-time", "followUpMode": "one-at-a-time", "sessionId": "s",
-                "autoCompactionEnabled": true, "messageCount": 6, "pendingMessageCount": 0,
-            })),
-        ),
-        (
-            json!({"type": "get_messages"}),
-            ok(
-                json!({"messages": [{"role": "user"}, {"role": "assistant"}, {"role": "toolResult"},
-                {"role": "assistant"}, {"role": "user"}, {"role": "assistant"}]}),
-            ),
-        ),
-        (
-            json!({"type": "get_session_stats"}),
-            ok(json!({
-                "sessionId": "s", "userMessages": 2, "assistantMessages": 3, "toolCalls": 1,
-                "toolResults": 1, "totalMessages": 6, "cost": 0.0, "contextUsage": usage,
-                "tokens": {"input": 20, "output": 10, "cacheRead": 0, "cacheWrite": 0, "total": 30},
-            })),
-        ),
-        (
-            json!({"type": "get_fork_messages"}),
-            ok(
-                json!({"messages": [{"entryId": first, "text": "first"}, {"entryId": second, "text": "second"}]}),
-            ),
-        ),
-        (
-            json!({"type": "get_last_assistant_text"}),
-            ok(json!({"text": "two"})),
-        ),
-        (
-            json!({"type": "get_entries", "since": second}),
-            ok(json!({"entries": [{"type": "message", "message": {"role": "assistant"}}]})),
-        ),
-        (
-            json!({"type": "get_entries", "since": "nope"}),
-            refused("Entry nope not found"),
-        ),
-        (
-            json!({"type": "get_tree"}),
-            ok(
-                json!({"tree": [{"entry": {"type": "model_change"}, "children": [
-                {"entry": {"type": "thinking_level_change"}}]}]}),
-            ),
-        ),
-        (json!({"type": "get_commands"}), ok(json!({"commands": []}))),
-        (
-            json!({"type": "get_diagnostics"}),
-            ok(json!({"diagnostics": []})),
-        ),
-        (
-            json!({"type": "get_tools"}),
-            ok(
-                json!({"tools": [{"name": "look", "description": "test tool look", "active": true}]}),
-            ),
-        ),
-        (
-            json!({"type": "get_active_tools"}),
-            ok(json!({"tools": ["look"]})),
-        ),
-        (
-            json!({"type": "get_request"}),
-            ok(json!({"model": "m1", "system": "system", "messages": 6})),
-        ),
-        (
-            json!({"type": "get_available_models"}),
-            ok(json!({"models": [{"id": "one", "provider": "fake"}, {"id": "two"}]})),
-        ),
-        (
-            json!({"type": "get_scoped_models"}),
-            ok(json!({"patterns": [], "models": []})),
-        ),
-        (
-            json!({"type": "get_available_thinking_levels"}),
-            ok(json!({"levels": ["off", "minimal", "low", "medium", "high"]})),
-        ),
-    ]
-}
+/// Commands that ask, and what they answer in a [`prepared`] session. `=>` stands before data
+/// and `!` before the text of a refusal; FIRST and SECOND are the user messages.
+const QUESTIONS: &str = r#"
+{"type": "get_state"} => {"model": {"id": "m1", "provider": "test", "contextWindow": 100000}, "thinkingLevel": "off", "isStreaming": false, "isCompacting": false, "steeringMode": "one-at-a-time", "followUpMode": "one-at-a-time", "sessionId": "s", "autoCompactionEnabled": true, "messageCount": 6, "pendingMessageCount": 0}
+{"type": "get_messages"} => {"messages": [{"role": "user"}, {"role": "assistant"}, {"role": "toolResult"}, {"role": "assistant"}, {"role": "user"}, {"role": "assistant"}]}
+{"type": "get_session_stats"} => {"sessionId": "s", "userMessages": 2, "assistantMessages": 3, "toolCalls": 1, "toolResults": 1, "totalMessages": 6, "cost": 0.0, "contextUsage": {"tokens": 15, "contextWindow": 100000, "percent": 0.015}, "tokens": {"input": 20, "output": 10, "cacheRead": 0, "cacheWrite": 0, "total": 30}}
+{"type": "get_fork_messages"} => {"messages": [{"entryId": "FIRST", "text": "first"}, {"entryId": "SECOND", "text": "second"}]}
+{"type": "get_last_assistant_text"} => {"text": "two"}
+{"type": "get_entries", "since": "SECOND"} => {"entries": [{"type": "message", "message": {"role": "assistant"}}]}
+{"type": "get_entries", "since": "nope"} ! Entry nope not found
+{"type": "get_tree"} => {"tree": [{"entry": {"type": "model_change"}, "children": [{"entry": {"type": "thinking_level_change"}}]}]}
+{"type": "get_commands"} => {"commands": []}
+{"type": "get_diagnostics"} => {"diagnostics": []}
+{"type": "get_tools"} => {"tools": [{"name": "look", "description": "test tool look", "active": true}]}
+{"type": "get_active_tools"} => {"tools": ["look"]}
+{"type": "get_request"} => {"model": "m1", "system": "system", "messages": 6}
+{"type": "get_available_models"} => {"models": [{"id": "one", "provider": "fake"}, {"id": "two"}]}
+{"type": "get_scoped_models"} => {"patterns": [], "models": []}
+{"type": "get_available_thinking_levels"} => {"levels": ["off", "minimal", "low", "medium", "high"]}
+"#;
 
 /// Commands that change something, one after the other.
-fn changes(ids: &[String]) -> Vec<(Value, Answer)> {
-    let elsewhere = || refused("this command needs the host of the session");
-    let nothing = || ok(Value::Null);
-    let (first, second) = (&ids[0], &ids[1]);
-    vec![
-        (
-            json!({"type": "prompt", "message": "x"}),
-            refused("a prompt is started, not executed"),
-        ),
-        (
-            json!({"type": "steer", "message": " "}),
-            refused("the message is empty"),
-        ),
-        (json!({"type": "steer", "message": "S"}), nothing()),
-        (json!({"type": "follow_up", "message": "F"}), nothing()),
-        (
-            json!({"type": "get_state"}),
-            ok(json!({"pendingMessageCount": 2})),
-        ),
-        (
-            json!({"type": "clear_queue"}),
-            ok(json!({"steering": ["S"], "followUp": ["F"]})),
-        ),
-        (json!({"type": "abort"}), nothing()),
-        (json!({"type": "abort_retry"}), nothing()),
-        (json!({"type": "abort_bash"}), nothing()),
-        (json!({"type": "abort_compaction"}), nothing()),
-        (json!({"type": "abort_branch_summary"}), nothing()),
-        (json!({"type": "new_session"}), elsewhere()),
-        (
-            json!({"type": "switch_session", "sessionPath": "x"}),
-            elsewhere(),
-        ),
-        (json!({"type": "import_session", "path": "x"}), elsewhere()),
-        (json!({"type": "list_sessions"}), elsewhere()),
-        (json!({"type": "fork", "entryId": first}), elsewhere()),
-        (json!({"type": "clone"}), elsewhere()),
-        (json!({"type": "reload"}), elsewhere()),
-        (
-            json!({"type": "set_model", "provider": "test", "modelId": "m1"}),
-            refused("Model not found: test/m1"),
-        ),
-        (
-            json!({"type": "set_model", "provider": "fake", "modelId": "no"}),
-            refused("Model not found: fake/no"),
-        ),
-        (
-            json!({"type": "set_model", "provider": "fake", "modelId": "one"}),
-            ok(json!({"id": "one", "provider": "fake"})),
-        ),
-        (
-            json!({"type": "cycle_thinking_level"}),
-            ok(json!({"level": "minimal"})),
-        ),
-        (
-            json!({"type": "set_thinking_level", "level": "xhigh"}),
-            nothing(),
-        ),
-        (
-            json!({"type": "get_state"}),
-            ok(json!({"thinkingLevel": "high"})),
-        ),
-        (
-            json!({"type": "cycle_model"}),
-            ok(json!({"model": {"id": "two"}, "thinkingLevel": "off", "isScoped": false})),
-        ),
-        (json!({"type": "cycle_thinking_level"}), nothing()),
-        (
-            json!({"type": "set_scoped_models", "patterns": ["fake/one"]}),
-            nothing(),
-        ),
-        (
-            json!({"type": "cycle_model", "direction": "backward"}),
-            nothing(),
-        ),
-        (
-            json!({"type": "set_scoped_models", "patterns": []}),
-            nothing(),
-        ),
-        (
-            json!({"type": "set_steering_mode", "mode": "all"}),
-            nothing(),
-        ),
-        (
-            json!({"type": "set_follow_up_mode", "mode": "all"}),
-            nothing(),
-        ),
-        (
-            json!({"type": "set_auto_compaction", "enabled": false}),
-            nothing(),
-        ),
-        (
-            json!({"type": "set_auto_retry", "enabled": false}),
-            nothing(),
-        ),
-        (
-            json!({"type": "get_state"}),
-            ok(
-                json!({"steeringMode": "all", "followUpMode": "all", "autoCompactionEnabled": false}),
-            ),
-        ),
-        (
-            json!({"type": "set_active_tools", "names": ["look", "no"]}),
-            refused("Unknown tool: no"),
-        ),
-        (json!({"type": "set_active_tools", "names": []}), nothing()),
-        (
-            json!({"type": "get_active_tools"}),
-            ok(json!({"tools": []})),
-        ),
-        (
-            json!({"type": "set_session_name", "name": " \n"}),
-            refused("Session name cannot be empty"),
-        ),
-        (
-            json!({"type": "set_session_name", "name": " my\nname "}),
-            nothing(),
-        ),
-        (
-            json!({"type": "get_state"}),
-            ok(json!({"sessionName": "my name"})),
-        ),
-        (
-            json!({"type": "set_label", "entryId": "nope", "label": "L"}),
-            refused("Entry nope not found"),
-        ),
-        (
-            json!({"type": "set_label", "entryId": first, "label": " L "}),
-            nothing(),
-        ),
-        (
-            json!({"type": "set_label", "entryId": second, "label": "M"}),
-            nothing(),
-        ),
-        (json!({"type": "set_label", "entryId": second}), nothing()),
-        (
-            json!({"type": "bash", "command": "ls", "excludeFromContext": true}),
-            ok(json!({"output": "out", "exitCode": 0, "cancelled": false, "truncated": false})),
-        ),
-        (
-            json!({"type": "compact"}),
-            refused("Nothing to compact (session too small)"),
-        ),
-        (
-            json!({"type": "export_html", "outputPath": "a.html"}),
-            ok(json!({"path": "a.html"})),
-        ),
-        (
-            json!({"type": "export_jsonl", "outputPath": "a.jsonl"}),
-            ok(json!({"path": "a.jsonl"})),
-        ),
-        (json!({"type": "share"}), refused("not here")),
-        (
-            json!({"type": "navigate_tree", "entryId": "nope"}),
-            refused("Entry nope not found"),
-        ),
-        (
-            json!({"type": "navigate_tree", "entryId": second}),
-            ok(json!({"editorText": "second", "cancelled": false})),
-        ),
-        (
-            json!({"type": "get_messages"}),
-            ok(json!({"messages": [{}, {}, {}, {"role": "assistant"}]})),
-        ),
-    ]
+const CHANGES: &str = r#"
+{"type": "prompt", "message": "x"} ! a prompt is started, not executed
+{"type": "steer", "message": " "} ! the message is empty
+{"type": "steer", "message": "S"} => null
+{"type": "follow_up", "message": "F"} => null
+{"type": "get_state"} => {"pendingMessageCount": 2}
+{"type": "clear_queue"} => {"steering": ["S"], "followUp": ["F"]}
+{"type": "abort"} => null
+{"type": "abort_retry"} => null
+{"type": "abort_bash"} => null
+{"type": "abort_compaction"} => null
+{"type": "abort_branch_summary"} => null
+{"type": "new_session"} ! this command needs the host of the session
+{"type": "switch_session", "sessionPath": "x"} ! this command needs the host of the session
+{"type": "import_session", "path": "x"} ! this command needs the host of the session
+{"type": "list_sessions"} ! this command needs the host of the session
+{"type": "fork", "entryId": "FIRST"} ! this command needs the host of the session
+{"type": "clone"} ! this command needs the host of the session
+{"type": "reload"} ! this command needs the host of the session
+{"type": "set_model", "provider": "test", "modelId": "m1"} ! Model not found: test/m1
+{"type": "set_model", "provider": "fake", "modelId": "no"} ! Model not found: fake/no
+{"type": "set_model", "provider": "fake", "modelId": "one"} => {"id": "one", "provider": "fake"}
+{"type": "cycle_thinking_level"} => {"level": "minimal"}
+{"type": "set_thinking_level", "level": "xhigh"} => null
+{"type": "get_state"} => {"thinkingLevel": "high"}
+{"type": "cycle_model"} => {"model": {"id": "two"}, "thinkingLevel": "off", "isScoped": false}
+{"type": "cycle_thinking_level"} => null
+{"type": "set_scoped_models", "patterns": ["fake/one"]} => null
+{"type": "cycle_model", "direction": "backward"} => null
+{"type": "set_scoped_models", "patterns": []} => null
+{"type": "set_steering_mode", "mode": "all"} => null
+{"type": "set_follow_up_mode", "mode": "all"} => null
+{"type": "set_auto_compaction", "enabled": false} => null
+{"type": "set_auto_retry", "enabled": false} => null
+{"type": "get_state"} => {"steeringMode": "all", "followUpMode": "all", "autoCompactionEnabled": false}
+{"type": "set_active_tools", "names": ["look", "no"]} ! Unknown tool: no
+{"type": "set_active_tools", "names": []} => null
+{"type": "get_active_tools"} => {"tools": []}
+{"type": "set_session_name", "name": " \n"} ! Session name cannot be empty
+{"type": "set_session_name", "name": " my\nname "} => null
+{"type": "get_state"} => {"sessionName": "my name"}
+{"type": "set_label", "entryId": "nope", "label": "L"} ! Entry nope not found
+{"type": "set_label", "entryId": "FIRST", "label": " L "} => null
+{"type": "set_label", "entryId": "SECOND", "label": "M"} => null
+{"type": "set_label", "entryId": "SECOND"} => null
+{"type": "bash", "command": "ls", "excludeFromContext": true} => {"output": "out", "exitCode": 0, "cancelled": false, "truncated": false}
+{"type": "compact"} ! Nothing to compact (session too small)
+{"type": "export_html", "outputPath": "a.html"} => {"path": "a.html"}
+{"type": "export_jsonl", "outputPath": "a.jsonl"} => {"path": "a.jsonl"}
+{"type": "share"} ! not here
+{"type": "navigate_tree", "entryId": "nope"} ! Entry nope not found
+{"type": "navigate_tree", "entryId": "SECOND"} => {"editorText": "second", "cancelled": false}
+{"type": "get_messages"} => {"messages": [{}, {}, {}, {"role": "assistant"}]}
+"#;
+
+/// Commands of a session in which nothing was said.
+const NEW: &str = r#"
+{"type": "get_last_assistant_text"} => {}
+{"type": "get_messages"} => {"messages": []}
+{"type": "get_tree"} => {"tree": [], "leafId": null}
+{"type": "get_entries"} => {"entries": [], "leafId": null}
+{"type": "get_fork_messages"} => {"messages": []}
+{"type": "cycle_model"} => null
+{"type": "compact"} ! Nothing to compact (session too small)
+"#;
+
+/// The rows of a table, with the ids of the user messages in place.
+fn rows(table: &str, ids: &[String]) -> Vec<(Value, Answer)> {
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let row = |line: &str| match line.split_once(" => ") {
+        Some((command, data)) => (read(command), Ok(read(data))),
+        None => {
+            let (command, refusal) = line.split_once(" ! ").unwrap();
+            (read(command), Err(refusal.to_owned()))
+        }
+    };
+    let mut table = table.to_owned();
+    for (name, id) in ["FIRST", "SECOND"].into_iter().zip(ids) {
+        table = table.replace(name, id);
+    }
+    table.trim().lines().map(row).collect()
 }
 
 #[test]
@@ -346,8 +187,7 @@ fn every_command_answers() {
     let place = Place::new(Kind::Memory);
     let settings = Arc::new(Remembers::default());
     let (mut stage, ids) = prepared(&place, &settings);
-    let (questions, changes) = (questions(&ids), changes(&ids));
-    let rows: Vec<_> = questions.into_iter().chain(changes).collect();
+    let rows = [rows(QUESTIONS, &ids), rows(CHANGES, &ids)].concat();
     for (json, expected) in &rows {
         check(&mut stage, json, expected);
     }
@@ -415,28 +255,7 @@ fn every_command_answers() {
 fn a_new_session_answers_as_well() {
     let place = Place::new(Kind::Jsonl);
     let mut stage = Stage::begin(&place, Setup::new([]));
-    let rows = [
-        (json!({"type": "get_last_assistant_text"}), ok(json!({}))),
-        (json!({"type": "get_messages"}), ok(json!({"messages": []}))),
-        (
-            json!({"type": "get_tree"}),
-            ok(json!({"tree": [], "leafId": null})),
-        ),
-        (
-            json!({"type": "get_entries"}),
-            ok(json!({"entries": [], "leafId": null})),
-        ),
-        (
-            json!({"type": "get_fork_messages"}),
-            ok(json!({"messages": []})),
-        ),
-        (json!({"type": "cycle_model"}), ok(Value::Null)),
-        (
-            json!({"type": "compact"}),
-            refused("Nothing to compact (session too small)"),
-        ),
-    ];
-    for (json, expected) in &rows {
+    for (json, expected) in &rows(NEW, &[]) {
         check(&mut stage, json, expected);
     }
     let state = stage.execute(Command::GetState).unwrap();
@@ -462,7 +281,7 @@ fn a_compaction_answers_and_leaves_the_context_unknown() {
         (&none, &none)
     );
     let again = stage.execute(crate::races::compact());
-    assert_eq!(again, refused("Already compacted"));
+    assert_eq!(again, Err("Already compacted".to_owned()));
     let stats = stage.execute(Command::GetSessionStats).unwrap();
     let usage = json!({"tokens": null, "contextWindow": 100_000, "percent": null});
     assert_eq!(stats["contextUsage"], usage);
