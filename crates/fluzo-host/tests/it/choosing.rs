@@ -50,11 +50,17 @@ type Row = (
 fn models_are_cycled_in_the_scope_or_among_all_that_can_be_used() {
     use Direction::{Backward, Forward};
     let rows: [Row; 4] = [
-        // The model at first is none of these. A level that a model lacks is clamped.
+        // The model at first is none of these. A level that a model lacks is clamped, and
+        // comes back behind it.
         (
             &[],
             &[Forward, Forward, Forward, Forward],
-            &[("a", "medium"), ("b", "off"), ("c", "off"), ("a", "off")],
+            &[
+                ("a", "medium"),
+                ("b", "off"),
+                ("c", "medium"),
+                ("a", "medium"),
+            ],
         ),
         (
             &[],
