@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fluzo_session::jsonl::locate::{self, Found};
-use fluzo_session::{Header, JsonlStore, MemoryStore, SessionStore};
+use fluzo_session::{Header, JsonlStore, MemoryStore, Session, SessionStore};
 use fluzo_stdx::error::with_causes;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_stdx::time::iso_utc;
@@ -38,23 +38,104 @@ pub(crate) fn session(
     now_ms: i64,
 ) -> Result<Arc<dyn SessionStore>, Refusal> {
     conflicts(typed)?;
+    let own_id = typed.value(Id::SessionId).map(checked_id).transpose()?;
     let header = || {
-        let cwd = places.workspace.to_string_lossy();
-        Header::new(ids.session_id(now_ms), iso_utc(now_ms), cwd)
+        let id = own_id.map_or_else(|| ids.session_id(now_ms), str::to_owned);
+        Header::new(id, iso_utc(now_ms), places.workspace.to_string_lossy())
     };
     if typed.has(Id::NoSession) {
         return Ok(Arc::new(MemoryStore::new(header())));
     }
+    let same_id = own_id.map(|id| with_id(places, id)).transpose()?.flatten();
+    if let Some(source) = typed.value(Id::Fork) {
+        if let (Some(id), Some(_)) = (own_id, same_id) {
+            return Err(Refusal::Error(format!(
+                "Session already exists with id '{id}'"
+            )));
+        }
+        return forked(source, places, ids, header());
+    }
     if let Some(argument) = typed.value(Id::Session) {
         return named(argument, places, ids, header());
     }
-    if typed.has(Id::Continue)
-        && let Some(path) = newest(places)?
-    {
+    let existing = match same_id {
+        None if typed.has(Id::Continue) => newest(places)?,
+        same_id => same_id,
+    };
+    if let Some(path) = existing {
         return Ok(open(&path, ids)?);
     }
     let store = JsonlStore::create_in(&places.folder, header(), Vec::new(), Arc::clone(ids));
     Ok(Arc::new(store.map_err(|error| with_causes(&error))?))
+}
+
+/// Names the session in `store`, before anything else is added to it.
+///
+/// # Errors
+///
+/// The text for the user.
+pub(crate) fn name(store: &Arc<dyn SessionStore>, name: &str, now_ms: i64) -> Result<(), String> {
+    if name.trim().is_empty() {
+        return Err("--name requires a non-empty value".to_owned());
+    }
+    let session = Session::new(Arc::clone(store), Arc::new(RandomIds));
+    session
+        .claim(now_ms)
+        .and_then(|_| session.append_session_info(name, now_ms))
+        .map(|_| ())
+        .map_err(|error| format!("the session could not be named: {}", with_causes(&error)))
+}
+
+/// An id that can be part of a file name.
+fn checked_id(id: &str) -> Result<&str, String> {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let fits = ends(id.chars().next()) && ends(id.chars().last()) && id.chars().all(inner);
+    if fits {
+        return Ok(id);
+    }
+    Err(format!(
+        "--session-id '{id}' cannot be used: letters, digits, `.`, `_` and `-` make an id, which begins and ends with a letter or digit"
+    ))
+}
+
+/// The session of this folder that has exactly this id.
+fn with_id(places: &Places<'_>, id: &str) -> Result<Option<PathBuf>, String> {
+    let found = places.find(id).map_err(|error| unlisted(&error))?;
+    let path = match found {
+        Found::Here(path) => path,
+        _ => return Ok(None),
+    };
+    let is_same = locate::header(&path).is_some_and(|header| header.id == id);
+    Ok(is_same.then_some(path))
+}
+
+/// A copy of the session that `argument` names, of whatever folder, for this folder.
+fn forked(
+    argument: &str,
+    places: &Places<'_>,
+    ids: &Arc<dyn IdSource>,
+    header: Header,
+) -> Result<Arc<dyn SessionStore>, Refusal> {
+    let source = match places.find(argument).map_err(|error| unlisted(&error))? {
+        Found::Path(path) => places.workspace.join(path),
+        Found::Here(path) => {
+            say_which(argument, &path, places);
+            path
+        }
+        Found::Elsewhere { path, .. } => path,
+        Found::Nothing => return Err(nothing(argument)),
+    };
+    let fork = JsonlStore::fork_from(&source, &places.folder, header, Arc::clone(ids));
+    Ok(Arc::new(fork.map_err(|error| with_causes(&error))?))
+}
+
+fn unlisted(error: &std::io::Error) -> String {
+    format!("sessions cannot be listed: {}", with_causes(error))
+}
+
+fn nothing(argument: &str) -> Refusal {
+    Refusal::Plain(format!("No session found matching '{argument}'"))
 }
 
 /// The session of this folder that was written last.
@@ -135,17 +216,23 @@ pub(crate) fn fork_of(
 }
 
 fn conflicts(typed: &Typed) -> Result<(), String> {
-    let given = [
+    let given = |rows: &[(Id, &'static str)]| -> Vec<&'static str> {
+        let given = rows.iter().filter(|(id, _)| typed.has(*id));
+        given.map(|(_, name)| *name).collect()
+    };
+    let choices = [
         (Id::Session, "--session"),
         (Id::Continue, "--continue"),
         (Id::NoSession, "--no-session"),
     ];
-    let given: Vec<&str> = given
-        .iter()
-        .filter(|(id, _)| typed.has(*id))
-        .map(|(_, name)| *name)
-        .collect();
-    match given.as_slice() {
+    let mut rows = vec![(Id::Fork, "--fork")];
+    rows.extend(choices);
+    let mut all = given(&rows);
+    if all.len() < 2 && typed.has(Id::SessionId) {
+        all = given(&choices);
+        all.insert(0, "--session-id");
+    }
+    match all.as_slice() {
         [first, rest @ ..] if !rest.is_empty() => Err(format!(
             "{first} cannot be combined with {}",
             rest.join(", ")
@@ -160,8 +247,7 @@ fn named(
     ids: &Arc<dyn IdSource>,
     header: Header,
 ) -> Result<Arc<dyn SessionStore>, Refusal> {
-    let found = places.find(argument);
-    match found.map_err(|error| format!("sessions cannot be listed: {}", with_causes(&error)))? {
+    match places.find(argument).map_err(|error| unlisted(&error))? {
         Found::Path(path) => {
             let path = places.workspace.join(path);
             if path.exists() {
@@ -175,12 +261,10 @@ fn named(
             Ok(open(&path, ids)?)
         }
         Found::Elsewhere { path, cwd } => Err(Refusal::Plain(format!(
-            "Session found in different project: {cwd}\nhint: run in that folder, or name the file: --session {}",
+            "Session found in different project: {cwd}\nhint: run in that folder, or fork it into this one: --fork {}",
             path.display()
         ))),
-        Found::Nothing => Err(Refusal::Plain(format!(
-            "No session found matching '{argument}'"
-        ))),
+        Found::Nothing => Err(nothing(argument)),
     }
 }
 

@@ -295,7 +295,8 @@ impl OpenProfile {
 
     fn tools(&self) -> Vec<String> {
         let allow = self.typed.list(Id::Tools);
-        let initial: &[&str] = if self.typed.has(Id::NoTools) {
+        let initial: &[&str] = if self.typed.has(Id::NoTools) || self.typed.has(Id::NoBuiltinTools)
+        {
             &[]
         } else {
             &registry::DEFAULT

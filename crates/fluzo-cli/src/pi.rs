@@ -102,6 +102,9 @@ fn start(surroundings: Surroundings, typed: Typed) -> Result<i32, Refusal> {
     let Some((store, workspace)) = placed(store, workspace, &surroundings, &loaded)? else {
         return Ok(0);
     };
+    if let Some(name) = typed.value(Id::Name) {
+        choose::name(&store, name, now_ms())?;
+    }
     let only_prompt = typed.has(Id::PrintSystemPrompt);
     let prompts = if mode == Mode::Rpc || only_prompt {
         Vec::new()

@@ -9,14 +9,9 @@ type Missing = (&'static str, Option<&'static str>, Option<&'static str>);
 
 const SESSIONS: Option<&str> =
     Some("`--continue` goes on with the newest session, `--session ID` opens another");
-const NO_TOOLS: Option<&str> = Some("`--no-tools` leaves out all tools");
 
 const OPTIONS: &[Missing] = &[
     ("resume", Some("r"), SESSIONS),
-    ("fork", None, SESSIONS),
-    ("session-id", None, SESSIONS),
-    ("name", Some("n"), None),
-    ("no-builtin-tools", Some("nbt"), NO_TOOLS),
     ("extension", Some("e"), None),
     ("use-theme", None, None),
     ("tui-mode", None, None),

@@ -183,6 +183,77 @@ fn a_session_of_another_project_is_named_and_left_alone() {
     approve(simulator);
 }
 
+#[test]
+fn a_session_of_another_project_can_be_forked_into_this_one() {
+    let (simulator, stage) = answers(2);
+    stage.write("other/file", "");
+    let other = stage.path("other");
+    stage
+        .pi(&["--workspace", other.to_str().unwrap(), "-p", "one"])
+        .is(0, "answer 1\n", "");
+    let source = stage.session();
+    let before = std::fs::read(&source).unwrap();
+    let id = entries(&source)[0]["id"].as_str().unwrap().to_owned();
+    stage
+        .pi(&["--fork", &id[..20], "--session-id", "my.fork", "-p", "two"])
+        .is(0, "answer 2\n", "");
+    assert_eq!(std::fs::read(&source).unwrap(), before);
+    let forks = stage.sessions();
+    let fork = forks.iter().find(|file| **file != source).unwrap();
+    let entries = entries(fork);
+    assert_eq!(entries[0]["id"], "my.fork");
+    assert_eq!(entries[0]["parentSession"], source.to_str().unwrap());
+    assert_ne!(entries[0]["cwd"], other.to_str().unwrap());
+    assert_eq!(users(&simulator, 1), [text_block("one"), text_block("two")]);
+    let again = stage.pi(&["--fork", &id, "--session-id", "my.fork", "-p", "x"]);
+    assert_eq!(again.code(), 1);
+    assert_eq!(
+        again.err(),
+        "Error: Session already exists with id 'my.fork'\n"
+    );
+    let mixed = stage.pi(&["--fork", &id, "-c", "--no-session", "-p", "x"]);
+    assert_eq!(
+        mixed.err(),
+        "Error: --fork cannot be combined with --continue, --no-session\n"
+    );
+    approve(simulator);
+}
+
+#[test]
+fn a_session_of_ones_own_id_is_begun_once_and_then_gone_on_with() {
+    let (simulator, stage) = answers(2);
+    let named = [
+        "--session-id",
+        "nightly-1",
+        "--name",
+        " Night  build ",
+        "-p",
+    ];
+    let ask = |text: &str| stage.pi(&[&named[..], &[text]].concat());
+    ask("one").is(0, "answer 1\n", "");
+    let first = entries(&stage.session());
+    assert_eq!(first[0]["id"], "nightly-1");
+    assert_eq!(
+        kinds(&first)[1..4],
+        ["session_info", "model_change", "thinking_level_change"]
+    );
+    assert_eq!(first[1]["name"], "Night  build");
+    ask("two").is(0, "answer 2\n", "");
+    assert_eq!(users(&simulator, 1), [text_block("one"), text_block("two")]);
+    for (flags, error) in [
+        (
+            ["--session-id", "-x-"],
+            "Error: --session-id '-x-' cannot be used: ",
+        ),
+        (["--name", "  "], "Error: --name requires a non-empty value"),
+    ] {
+        let ran = stage.pi(&[&flags[..], &["-p", "x"]].concat());
+        assert_eq!(ran.code(), 1);
+        assert!(ran.err().starts_with(error), "{}", ran.err());
+    }
+    approve(simulator);
+}
+
 /// By its path a session goes on wherever it was made.
 #[test]
 fn a_session_goes_on_in_its_own_folder_and_says_so() {
