@@ -288,13 +288,13 @@ mod tests {
     #[test]
     fn options_of_pi_that_are_missing_are_not_called_unknown() {
         let missing = |name: &str| format!("`{name}` is not available in this version");
-        let names = ["--fork", "-r", "-e"];
+        let names = ["--resume", "-r", "-e"];
         for name in names {
             let text = parse(&format!("{name} v")).unwrap_err();
             assert!(text.starts_with(&missing(name)), "{text}");
         }
-        let text = parse("--nope --name=x").unwrap_err();
-        let lines = format!("Unknown option: --nope\n{}", missing("--name"));
+        let text = parse("--nope --tui-mode=x").unwrap_err();
+        let lines = format!("Unknown option: --nope\n{}", missing("--tui-mode"));
         assert_eq!(text, lines);
     }
 

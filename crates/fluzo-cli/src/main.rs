@@ -23,10 +23,6 @@ mod discover;
 mod dispatch;
 mod export;
 mod flags;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the command that shares a session is built on it")
-)]
 mod gist;
 mod help;
 mod inputs;
@@ -41,6 +37,7 @@ mod packages;
 mod pi;
 mod reference;
 mod resource_sources;
+mod session_exports;
 mod session_folder;
 mod session_services;
 #[cfg_attr(

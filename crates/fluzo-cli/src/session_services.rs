@@ -1,15 +1,13 @@
 //! What sessions need of this program: settings that are kept, the user's shell, exports.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fluzo_credentials::KeyRing;
-use fluzo_host::{
-    Export, Exporter, PreparedImages, RequestPreview, SettingsStore, Shared, UserImages, UserShell,
-};
+use fluzo_host::{PreparedImages, RequestPreview, SettingsStore, UserImages, UserShell};
 use fluzo_llm::message::BashExecutionMessage;
 use fluzo_llm::{
     AbortSignal, BoxFuture, CacheRetention, ImageContent, ModelRequest, ThinkingLevel,
@@ -126,30 +124,5 @@ impl RequestPreview for WirePreview {
             PreviewError::Dialect(unknown) => unspoken(&unknown),
             PreviewError::Json(_) => with_causes(&error),
         })
-    }
-}
-
-/// What this version cannot do yet; says so.
-pub(crate) struct Unavailable;
-
-fn unavailable<T>(what: &str) -> Result<T, String> {
-    Err(format!("{what} is not available in this version"))
-}
-
-impl Exporter for Unavailable {
-    fn html(&self, _export: &Export<'_>, _path: Option<&str>) -> Result<PathBuf, String> {
-        unavailable("exporting")
-    }
-
-    fn jsonl(&self, _export: &Export<'_>, _path: Option<&str>) -> Result<PathBuf, String> {
-        unavailable("exporting")
-    }
-
-    fn share<'a>(
-        &'a self,
-        _export: &'a Export<'a>,
-        _abort: &'a AbortSignal,
-    ) -> BoxFuture<'a, Result<Shared, String>> {
-        Box::pin(std::future::ready(unavailable("sharing")))
     }
 }

@@ -4,6 +4,8 @@
 use fluzo_settings::key;
 use serde_json::{Map, Value};
 
+/// The variable that names where shared sessions are looked at.
+pub(crate) const SHARE_VIEWER_URL: &str = "PI_SHARE_VIEWER_URL";
 /// The variable that asks for long caching.
 pub(crate) const CACHE_RETENTION: &str = "PI_CACHE_RETENTION";
 /// The variable that names the agent folder.
@@ -74,7 +76,7 @@ pub(crate) const VARIABLES: &[Variable] = &[
         Effect::Acts,
     ),
     row(
-        "PI_SHARE_VIEWER_URL",
+        SHARE_VIEWER_URL,
         "URL",
         Some("https://pi.dev/session/"),
         "beginning of the link to a shared session",

@@ -39,7 +39,8 @@ use fluzo_stdx::similar;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
 
 use crate::network;
-use crate::session_services::{FittedImages, ToolShell, Unavailable, UserSettings, WirePreview};
+use crate::session_exports;
+use crate::session_services::{FittedImages, ToolShell, UserSettings, WirePreview};
 use crate::surroundings::{Surroundings, now_ms};
 use crate::variables;
 
@@ -164,7 +165,7 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
             resize: plan.settings.bool(key::IMAGES_AUTO_RESIZE),
             block: plan.settings.bool(key::IMAGES_BLOCK),
         }),
-        exporter: Arc::new(Unavailable),
+        exporter: Arc::new(session_exports::of(plan.surroundings, plan.workspace)),
         preview: Arc::new(preview),
         hooks: Arc::new(NoSessionHooks),
         background: Arc::new(move || processes.background()),

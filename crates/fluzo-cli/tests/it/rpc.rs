@@ -359,3 +359,44 @@ fn a_wait_before_another_attempt_can_be_ended() {
     assert_eq!(live.end().0, 0);
     approve(simulator);
 }
+
+/// A folder with a `gh` that is logged in and makes a gist.
+fn fake_gh(stage: &Stage) -> String {
+    let script = "#!/bin/sh\ncase $1 in\nauth) exit 0;;\ngist) echo https://gist.github.com/me/abc123;;\nesac\n";
+    let gh = stage.write("bin/gh", script);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&gh, mode).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}", gh.parent().unwrap().display())
+}
+
+#[test]
+fn a_session_is_exported_and_shared_by_command() {
+    let simulator = simulator(scenario().step(Reply::text("Hello & bye")));
+    let stage = Stage::with_fake(&simulator);
+    let path = fake_gh(&stage);
+    let stage = stage
+        .set("PATH", &path)
+        .set("PI_SHARE_VIEWER_URL", "https://look.example/");
+    let mut live = begin(&stage);
+    live.command(&json!({"type": "export_html"}));
+    assert_eq!(live.answer("export_html")["success"], false, "nothing yet");
+    live.command(&json!({"type": "prompt", "message": "hi"}));
+    live.until(is_end);
+    live.command(&json!({"type": "export_html", "outputPath": "page.html"}));
+    let written = live.answer("export_html");
+    let page = stage.project().join("page.html");
+    assert_eq!(written["data"]["path"], page.to_str().unwrap());
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("Hello &amp; bye") && page.contains("Available tools"));
+    live.command(&json!({"type": "export_jsonl", "outputPath": "copy.jsonl"}));
+    live.answer("export_jsonl");
+    let copy = entries(&stage.project().join("copy.jsonl"));
+    assert_eq!(copy, entries(&stage.session()));
+    live.command(&json!({"type": "share"}));
+    let shared = &live.answer("share")["data"];
+    assert_eq!(shared["url"], "https://look.example/#abc123");
+    assert_eq!(shared["gist"], "https://gist.github.com/me/abc123");
+    assert_eq!(live.end().0, 0);
+    approve(simulator);
+}
