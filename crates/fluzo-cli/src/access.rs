@@ -41,8 +41,6 @@ const LAST_RENEWALS: Duration = Duration::from_secs(5);
 pub(crate) struct Access {
     /// The client of all requests.
     pub(crate) http: Arc<HttpClient>,
-    /// Work that is waited for before the program ends.
-    pub(crate) renewals: Arc<Renewals>,
     /// What the user should know about the files.
     pub(crate) warnings: Vec<String>,
     environment: Arc<BTreeMap<String, String>>,
@@ -51,7 +49,8 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Reads the files of variables: those of `named`, else that of the user's settings.
+    /// Reads the files of variables: those of `named`, else that of the user's settings. Who
+    /// holds `renewals` waits for them before the program ends.
     ///
     /// # Errors
     ///
@@ -61,6 +60,7 @@ impl Access {
         folder: &AgentFolder,
         named: &[String],
         http: Arc<HttpClient>,
+        renewals: &Arc<Renewals>,
     ) -> Result<Self, String> {
         let mut variables = BTreeMap::new();
         let mut warnings = Vec::new();
@@ -85,7 +85,6 @@ impl Access {
         let clock: Arc<dyn Clock> = Arc::new(Time(TokioTime::new(now_ms)));
         let store = AuthStore::new(Arc::new(AuthFile::new(&folder.path)), Arc::clone(&clock));
         warnings.extend(store.warnings());
-        let renewals = Arc::new(Renewals::default());
         let post = Arc::new(TokenPost {
             http: Arc::clone(&http),
             limits: network::call_limits(&folder.settings, CallLimits::sign_in()),
@@ -97,10 +96,9 @@ impl Access {
                 store,
                 post,
                 clock,
-                Arc::clone(&renewals) as _,
+                Arc::clone(renewals) as _,
                 folder.old_credentials.clone(),
             ),
-            renewals,
             warnings,
             environment: Arc::new(variables),
             commands: Arc::new(ShellCommands { cwd }),

@@ -29,11 +29,13 @@ pub(crate) struct AgentFolder {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What the command line says of settings and trust.
+/// What the command line says of settings, keys and trust.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asked {
     /// `--approve` or `--no-approve`.
     pub(crate) approve: Option<bool>,
+    /// Files of variables, which go before that of the settings.
+    pub(crate) env_files: Vec<String>,
     /// Settings that flags choose, as a layer.
     pub(crate) settings: Map<String, Value>,
 }
@@ -62,7 +64,11 @@ impl Asked {
                 variables::put(&mut settings, key, value.into());
             }
         }
-        Ok(Self { approve, settings })
+        Ok(Self {
+            approve,
+            env_files: typed.values(Id::EnvFile).to_vec(),
+            settings,
+        })
     }
 }
 

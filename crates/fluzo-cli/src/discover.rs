@@ -75,9 +75,10 @@ fn discover(surroundings: &Surroundings, asked: &str, accepted: bool) -> Result<
     let workspace = surroundings.cwd.clone().unwrap_or_default();
     let folder = AgentFolder::read(surroundings, &workspace);
     let models = ModelRegistry::new(folder.models_json.as_deref());
-    pi::report_problems(&models, &folder.path.join("models.json"));
+    pi::warn(pi::problems(&models, &folder.path.join("models.json")).iter());
     let http = network::client(surroundings, &folder.settings);
-    let access = Access::new(surroundings, &folder, &[], Arc::clone(&http))?;
+    let renewals = Arc::default();
+    let access = Access::new(surroundings, &folder, &[], Arc::clone(&http), &renewals)?;
     let discovery = Discovery::new(
         Arc::clone(&http),
         Arc::new(SystemNames),
@@ -92,7 +93,7 @@ fn discover(surroundings: &Surroundings, asked: &str, accepted: bool) -> Result<
         let list = ask(&discovery, &server.endpoint, accepted).await?;
         Ok((server, list))
     });
-    runtime.block_on(access.renewals.settle());
+    runtime.block_on(renewals.settle());
     // A name that is still being looked up must not hold the exit.
     runtime.shutdown_background();
     found.map(|(server, list)| shown(&server, &list))

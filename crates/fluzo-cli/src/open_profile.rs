@@ -18,23 +18,23 @@ use fluzo_runtime::forms::FormMemory;
 use fluzo_session::jsonl::import;
 use fluzo_session::jsonl::list::{self, SessionInfo};
 use fluzo_session::{Entry, Header, JsonlStore, MemoryStore, Session, SessionStore};
-use fluzo_settings::key;
+use fluzo_settings::{Settings, key};
 use fluzo_stdx::error::with_causes;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 use fluzo_stdx::time::iso_utc;
 use fluzo_tools::registry;
 use serde_json::{Value, json};
 
-use crate::access::Access;
+use crate::access::{Access, Renewals};
 use crate::agent_folder::{AgentFolder, Asked};
 use crate::arguments::Typed;
 use crate::choose_model::Choice;
 use crate::flags::Id;
-use crate::packages;
 use crate::resource_sources;
 use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::variables;
 use crate::wiring::{self, Plan};
+use crate::{packages, pi};
 
 /// The open profile in this process.
 pub(crate) struct OpenProfile {
@@ -50,6 +50,9 @@ pub(crate) struct OpenProfile {
     /// Whether requests will be made, so that a model that cannot be used will not do.
     answers: bool,
     warnings: Mutex<Vec<String>>,
+    renewals: Arc<Renewals>,
+    /// The folder that the program was started for.
+    start: PathBuf,
     /// A session that goes on in another folder than its own, and that folder.
     elsewhere: Option<(String, PathBuf)>,
 }
@@ -71,19 +74,33 @@ impl Loaded {
     /// The text for the user.
     pub(crate) fn read(
         surroundings: &Surroundings,
-        typed: &Typed,
         workspace: &Path,
+        asked: &Asked,
+        renewals: &Arc<Renewals>,
     ) -> Result<Self, String> {
-        let folder = AgentFolder::read_for(surroundings, workspace, &Asked::of(typed)?);
+        let folder = AgentFolder::read_for(surroundings, workspace, asked);
         let models = Arc::new(ModelRegistry::new(folder.models_json.as_deref()));
         let http = crate::network::client(surroundings, &folder.settings);
-        let access = Access::new(surroundings, &folder, typed.values(Id::EnvFile), http)?;
+        let access = Access::new(surroundings, &folder, &asked.env_files, http, renewals)?;
         Ok(Self {
             folder,
             models,
             access,
             workspace: workspace.to_path_buf(),
         })
+    }
+
+    /// The file of the user's own models.
+    pub(crate) fn models_json(&self) -> PathBuf {
+        self.folder.path.join("models.json")
+    }
+
+    /// What the user should know of the files that were read.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.folder.warnings.clone();
+        warnings.extend(pi::problems(&self.models, &self.models_json()));
+        warnings.extend(self.access.warnings.iter().cloned());
+        warnings
     }
 
     /// The keys of this invocation.
@@ -114,9 +131,12 @@ impl OpenProfile {
         surroundings: Surroundings,
         typed: Typed,
         loaded: Loaded,
+        renewals: Arc<Renewals>,
         answers: bool,
     ) -> Self {
         Self {
+            start: loaded.workspace.clone(),
+            renewals,
             surroundings,
             typed,
             ids: Arc::new(RandomIds),
@@ -147,11 +167,6 @@ impl OpenProfile {
         }
     }
 
-    /// What was remarked while sessions were put together, once.
-    pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.warnings))
-    }
-
     fn warn(&self, texts: impl IntoIterator<Item = String>) {
         lock(&self.warnings).extend(texts);
     }
@@ -162,7 +177,12 @@ impl OpenProfile {
         let is_first = first.is_some();
         let loaded = match first {
             Some(loaded) => loaded,
-            None => Loaded::read(&self.surroundings, &self.typed, &workspace)?,
+            None => {
+                let asked = self.asked(&workspace);
+                let loaded = Loaded::read(&self.surroundings, &workspace, &asked, &self.renewals)?;
+                self.warn(loaded.warnings());
+                loaded
+            }
         };
         let opened = OpenedSession::new(store, Arc::clone(&self.ids));
         let opened = opened.map_err(|error| with_causes(&error))?;
@@ -205,7 +225,7 @@ impl OpenProfile {
             thinking,
             preferred_thinking,
             all_tools: &self.all_tools(),
-            tools: &self.tools(),
+            tools: &self.tools(&loaded.folder.settings),
             variables: self.variables(),
             forms: Arc::clone(&self.forms),
             hooks: Arc::new(NoHooks),
@@ -242,7 +262,7 @@ impl OpenProfile {
             scope,
             stored: stored.map(|(p, id)| (p.as_str(), id.as_str())),
             any_will_do: !self.answers,
-            models_json: &loaded.folder.path.join("models.json"),
+            models_json: &loaded.models_json(),
         };
         let resolved = choice.model()?;
         self.warn(resolved.warning.clone());
@@ -281,28 +301,30 @@ impl OpenProfile {
                 }
             }
         }
-        let setting = loaded
-            .folder
-            .settings
-            .text(key::DEFAULT_THINKING_LEVEL)
-            .and_then(ThinkingLevel::parse);
+        let settings = &loaded.folder.settings;
+        let of_model = || {
+            let name = format!("{}/{}", resolved.model.provider, resolved.model.id);
+            settings.entry(key::MODEL_THINKING_LEVELS, &name)?.as_str()
+        };
+        let setting = || of_model().or_else(|| settings.text(key::DEFAULT_THINKING_LEVEL));
         resolved
             .thinking
             .or(stored.thinking)
-            .or(setting)
+            .or_else(|| setting().and_then(ThinkingLevel::parse))
             .unwrap_or(ThinkingLevel::Medium)
     }
 
-    fn tools(&self) -> Vec<String> {
+    fn tools(&self, settings: &Settings) -> Vec<String> {
         let allow = self.typed.list(Id::Tools);
-        let initial: &[&str] = if self.typed.has(Id::NoTools) || self.typed.has(Id::NoBuiltinTools)
-        {
-            &[]
+        let none = self.typed.has(Id::NoTools) || self.typed.has(Id::NoBuiltinTools);
+        let initial = if none {
+            Vec::new()
         } else {
-            &registry::DEFAULT
+            let set = settings.texts(key::DEFAULT_TOOLS);
+            set.unwrap_or_else(|| registry::DEFAULT.to_vec())
         };
         let deny = self.typed.list(Id::ExcludeTools).unwrap_or_default();
-        let selection = registry::select(initial, allow.as_deref(), &deny, &[]);
+        let selection = registry::select(&initial, allow.as_deref(), &deny, &[]);
         self.warn(
             selection
                 .unknown
@@ -391,9 +413,18 @@ impl OpenProfile {
     }
 
     fn agent_folder(&self, workspace: &Path) -> AgentFolder {
+        AgentFolder::read_for(&self.surroundings, workspace, &self.asked(workspace))
+    }
+
+    /// What the command line says of a session in `workspace`. `--approve` is said of the
+    /// folder that the program was started for, and of no other that a session leads to.
+    fn asked(&self, workspace: &Path) -> Asked {
         // Flags that contradict each other were refused at the start.
-        let asked = Asked::of(&self.typed).unwrap_or_default();
-        AgentFolder::read_for(&self.surroundings, workspace, &asked)
+        let mut asked = Asked::of(&self.typed).unwrap_or_default();
+        if workspace != self.start {
+            asked.approve = asked.approve.filter(|approves| !approves);
+        }
+        asked
     }
 }
 
@@ -468,6 +499,10 @@ impl SessionFactory for OpenProfile {
 
     fn build(&self, store: Arc<dyn SessionStore>, sinks: Sinks) -> Result<AgentSession, String> {
         self.make(store, sinks)
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.warnings))
     }
 }
 

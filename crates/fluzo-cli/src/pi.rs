@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluzo_host::{ModelRegistry, SessionHost};
+use fluzo_host::{ModelRegistry, SessionFactory, SessionHost};
 use fluzo_modes::PrintOutput;
 use fluzo_protocol::{Endpoint, Prompt};
 use fluzo_session::SessionStore;
@@ -13,6 +13,7 @@ use fluzo_settings::key;
 use fluzo_stdx::ids::{IdSource, RandomIds};
 
 use crate::access::Renewals;
+use crate::agent_folder::Asked;
 use crate::arguments::Typed;
 use crate::choose::{self, Places};
 use crate::commands::Commands;
@@ -75,11 +76,10 @@ fn start(surroundings: Surroundings, typed: Typed) -> Result<i32, Refusal> {
         return Ok(out(&format!("Exported to: {shown}\n")));
     }
     let workspace = workspace(&surroundings, &typed)?;
-    let loaded = Loaded::read(&surroundings, &typed, &workspace)?;
-    warn(loaded.folder.warnings.iter());
-    let models_json = loaded.folder.path.join("models.json");
-    report_problems(&loaded.models, &models_json);
-    warn(loaded.access.warnings.iter());
+    let renewals = Arc::default();
+    let loaded = Loaded::read(&surroundings, &workspace, &Asked::of(&typed)?, &renewals)?;
+    warn(loaded.warnings().iter());
+    let models_json = loaded.models_json();
     if let Some(search) = typed.value(Id::ListModels) {
         let keys = loaded.keys(&typed, None);
         let available = keys.available();
@@ -112,12 +112,12 @@ fn start(surroundings: Surroundings, typed: Typed) -> Result<i32, Refusal> {
         let resize = loaded.folder.settings.bool(key::IMAGES_AUTO_RESIZE);
         inputs::prompts(&typed, &surroundings, &workspace, resize)?
     };
-    let renewals = Arc::clone(&loaded.access.renewals);
     let answers = mode != Mode::Rpc && !only_prompt;
-    let profile = OpenProfile::new(surroundings, typed, loaded, answers).at(&*store, &workspace);
+    let profile = OpenProfile::new(surroundings, typed, loaded, Arc::clone(&renewals), answers);
+    let profile = profile.at(&*store, &workspace);
     let profile = Arc::new(profile);
     let host = SessionHost::new(Arc::clone(&profile) as _, store);
-    warn(profile.take_warnings().iter());
+    warn(profile.take_notices().iter());
     let host = host?;
     if only_prompt {
         return Ok(out(&format!("{}\n", host.current().system_prompt())));
@@ -219,13 +219,12 @@ fn workspace(surroundings: &Surroundings, typed: &Typed) -> Result<PathBuf, Stri
         .ok_or_else(|| format!("no such folder: `{}`", path.display()))
 }
 
-pub(crate) fn report_problems(models: &ModelRegistry, file: &Path) {
+/// What is wrong with the `models.json` in `file`, for the user.
+pub(crate) fn problems(models: &ModelRegistry, file: &Path) -> Option<String> {
     let problems = models.problems().iter();
     let texts: Vec<String> = problems.map(|problem| problem.report(file)).collect();
-    if !texts.is_empty() {
-        let texts = texts.join("\n");
-        warn([format!("errors loading models.json:\n{texts}")].iter());
-    }
+    let texts = (!texts.is_empty()).then(|| texts.join("\n"))?;
+    Some(format!("errors loading models.json:\n{texts}"))
 }
 
 /// Runs the mode and returns its exit code. Signals abort the run first.
@@ -317,7 +316,7 @@ async fn run_mode(
     }
 }
 
-fn warn(texts: impl Iterator<Item = impl std::fmt::Display>) {
+pub(crate) fn warn(texts: impl Iterator<Item = impl std::fmt::Display>) {
     texts.for_each(|text| eprintln!("Warning: {text}"));
 }
 

@@ -54,26 +54,14 @@ impl UserShell for ToolShell {
     }
 }
 
-/// What the model reads in the place of images that the settings keep back.
-const BLOCKED: &str = "Image reading is disabled.";
-
 /// Brings the user's images to what providers take, as the `read` tool does.
 pub(crate) struct FittedImages {
     /// Whether they are scaled.
     pub(crate) resize: bool,
-    /// Whether none is sent.
-    pub(crate) block: bool,
 }
 
 impl UserImages for FittedImages {
     fn prepare(&self, images: Vec<ImageContent>) -> BoxFuture<'_, Result<PreparedImages, String>> {
-        if self.block {
-            let prepared = PreparedImages {
-                images: Vec::new(),
-                notes: vec![BLOCKED.to_owned()],
-            };
-            return Box::pin(std::future::ready(Ok(prepared)));
-        }
         let resize = self.resize;
         Box::pin(async move {
             let fitted = fluzo_exec::blocking(move || fitted(images, resize)).await;
@@ -110,6 +98,8 @@ pub(crate) struct WirePreview {
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) cache: CacheRetention,
     pub(crate) thinking_budgets: BTreeMap<ThinkingLevel, u64>,
+    /// What stands in the place of images, when none is sent.
+    pub(crate) text_for_images: Option<&'static str>,
 }
 
 impl RequestPreview for WirePreview {
@@ -119,6 +109,9 @@ impl RequestPreview for WirePreview {
         options.forms = self.forms.switches(&model);
         options.cache = self.cache;
         options.thinking_budgets = self.thinking_budgets.clone();
+        if let Some(text) = self.text_for_images {
+            request.transcript = request.transcript.with_text_for_images(text);
+        }
         let secrets = self.keys.known_secrets();
         fluzo_providers::preview(&model.api, &request, &secrets).map_err(|error| match error {
             PreviewError::Dialect(unknown) => unspoken(&unknown),

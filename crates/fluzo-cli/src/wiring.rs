@@ -44,6 +44,9 @@ use crate::session_services::{FittedImages, ToolShell, UserSettings, WirePreview
 use crate::surroundings::{Surroundings, now_ms};
 use crate::variables;
 
+/// What the model reads in the place of images when the settings keep them back.
+const NO_IMAGES: &str = "Image reading is disabled.";
+
 /// What a session of the open profile is made from.
 pub(crate) struct Plan<'a> {
     pub(crate) surroundings: &'a Surroundings,
@@ -102,16 +105,19 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
         cache_retention(plan.surroundings),
         thinking_budgets(plan.settings),
     );
+    let text_for_images = plan.settings.bool(key::IMAGES_BLOCK).then_some(NO_IMAGES);
     let preview = WirePreview {
         forms: Arc::clone(&plan.forms),
         keys,
         cache,
         thinking_budgets: budgets.clone(),
+        text_for_images,
     };
     let base = Effects {
         model: Arc::new(
             ProviderModel::new(dialects, Arc::clone(&credentials), Arc::clone(&plan.forms))
-                .with_options(cache, budgets),
+                .with_options(cache, budgets)
+                .with_text_for_images(text_for_images),
         ),
         tools: Arc::new(DirectTools::new(gate.clone())),
         human: Arc::new(NobodyToAsk),
@@ -163,7 +169,6 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
         shell,
         images: Arc::new(FittedImages {
             resize: plan.settings.bool(key::IMAGES_AUTO_RESIZE),
-            block: plan.settings.bool(key::IMAGES_BLOCK),
         }),
         exporter: Arc::new(session_exports::of(plan.surroundings, plan.workspace)),
         preview: Arc::new(preview),

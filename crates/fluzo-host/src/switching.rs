@@ -60,6 +60,11 @@ pub trait SessionFactory: Send + Sync {
     ///
     /// The text for the user.
     fn build(&self, store: Arc<dyn SessionStore>, sinks: Sinks) -> Result<AgentSession, String>;
+
+    /// What the user should know of what was done here, and was not told yet.
+    fn take_notices(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Serves the session at hand; commands may put another one in its place.
@@ -258,6 +263,8 @@ impl Endpoint for SessionHost {
     }
 
     fn take_notices(&self) -> Vec<String> {
-        self.current().0.take_notices()
+        let mut notices = self.factory.take_notices();
+        notices.extend(self.current().0.take_notices());
+        notices
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::convert::to_model_messages;
-use crate::{AssistantMessage, Content, Extra, Message, ToolResultMessage, UserMessage};
+use crate::{
+    AssistantMessage, Content, Extra, Message, ToolResultMessage, UserContent, UserMessage,
+};
 
 /// Text of a result that stands in for one that is missing.
 pub const NO_RESULT: &str = "No result provided";
@@ -115,6 +117,16 @@ impl Transcript {
         Self(mended.into())
     }
 
+    /// The same conversation with `text` in the place of its images, once for each run of them.
+    #[must_use]
+    pub fn with_text_for_images(&self, text: &str) -> Self {
+        let kept = |message: &Arc<Message>| match texts_alone(message, text) {
+            Some(message) => Arc::new(message),
+            None => Arc::clone(message),
+        };
+        Self(self.0.iter().map(kept).collect())
+    }
+
     /// The messages, typed.
     pub fn iter(&self) -> impl Iterator<Item = ModelMessage<'_>> {
         self.0.iter().filter_map(|message| match &**message {
@@ -134,6 +146,39 @@ impl Transcript {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// `message` with `text` in the place of its images; none when it has no image.
+fn texts_alone(message: &Message, text: &str) -> Option<Message> {
+    let is_image = |block: &Content| matches!(block, Content::Image(_));
+    let blocks = match message {
+        Message::User(UserMessage {
+            content: UserContent::Blocks(blocks),
+            ..
+        }) => blocks,
+        Message::ToolResult(result) => &result.content,
+        _ => return None,
+    };
+    let mut blocks = blocks.iter().any(is_image).then(|| blocks.clone())?;
+    let mut after_image = false;
+    blocks.retain_mut(|block| {
+        let again = std::mem::replace(&mut after_image, is_image(block));
+        if after_image && !again {
+            *block = Content::text(text);
+        }
+        !(after_image && again)
+    });
+    Some(match message {
+        Message::ToolResult(result) => Message::ToolResult(ToolResultMessage {
+            content: blocks,
+            ..result.clone()
+        }),
+        Message::User(user) => Message::User(UserMessage {
+            content: UserContent::Blocks(blocks),
+            ..user.clone()
+        }),
+        other => other.clone(),
+    })
 }
 
 #[derive(Default)]
@@ -280,6 +325,29 @@ mod tests {
 
     use super::*;
     use crate::{StopReason, ToolCall};
+
+    #[test]
+    fn text_stands_for_each_run_of_images() {
+        let (text, image) = (Content::text, || Content::image("AA==", "image/png"));
+        let blocks = vec![text("a"), image(), image(), text("b"), image()];
+        let plain = vec![text("a"), text("-"), text("b"), text("-")];
+        let mut result = missing_result("c".into(), "t".into(), "r", 1);
+        if let Message::ToolResult(result) = &mut result {
+            result.content = vec![image()];
+        }
+        let messages = vec![
+            Arc::new(Message::user_blocks(blocks, 1)),
+            assistant(vec![call('c')], StopReason::ToolUse).into(),
+            Arc::new(result),
+            Arc::new(Message::user("u", 1)),
+        ];
+        let sent = Transcript::new(messages).unwrap().with_text_for_images("-");
+        let sent: Vec<&Message> = sent.0.iter().map(|message| &**message).collect();
+        assert_eq!(*sent[0], Message::user_blocks(plain, 1));
+        assert_eq!(*sent[2], missing_result("c".into(), "t".into(), "-", 1));
+        assert_eq!(*sent[3], Message::user("u", 1));
+        assert_eq!(sent.len(), 4);
+    }
 
     /// `u` user, `a` assistant text, `x` failed assistant with call `q`, `e` empty assistant,
     /// `A..` assistant that calls each following lower-case letter until `;`, `R?` result of call `?`.

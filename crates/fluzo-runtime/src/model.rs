@@ -31,6 +31,7 @@ pub struct ProviderModel {
     forms: Arc<FormMemory>,
     cache: CacheRetention,
     thinking_budgets: BTreeMap<ThinkingLevel, u64>,
+    text_for_images: Option<String>,
 }
 
 impl ProviderModel {
@@ -46,7 +47,15 @@ impl ProviderModel {
             forms,
             cache: CacheRetention::default(),
             thinking_budgets: BTreeMap::new(),
+            text_for_images: None,
         }
+    }
+
+    /// Sends `text` in the place of every image, wherever in the conversation it stands.
+    #[must_use]
+    pub fn with_text_for_images(mut self, text: Option<&str>) -> Self {
+        self.text_for_images = text.map(str::to_owned);
+        self
     }
 
     /// Asks for `cache` in requests that ask for nothing but the default, and gives `budgets`
@@ -68,6 +77,9 @@ impl ProviderModel {
         }
         if options.thinking_budgets.is_empty() {
             options.thinking_budgets = self.thinking_budgets.clone();
+        }
+        if let Some(text) = &self.text_for_images {
+            request.transcript = request.transcript.with_text_for_images(text);
         }
     }
 

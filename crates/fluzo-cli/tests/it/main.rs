@@ -27,6 +27,7 @@ mod resources;
 mod rpc;
 mod secrets;
 mod sessions;
+mod settings;
 mod signals;
 mod signatures;
 mod silence;
