@@ -37,12 +37,24 @@ pub(crate) const FILES: &[Row] = &[
     ),
     ("~/.pi/agent/npm/, git/", "installed packages"),
     (
+        "~/.pi/agent/AGENTS.md, SYSTEM.md, APPEND_SYSTEM.md",
+        "parts of the system prompt, as in a project",
+    ),
+    (
+        "~/.pi/agent/skills/, prompts/, themes/",
+        "skills (also ~/.agents/skills), prompt templates, themes",
+    ),
+    (
         "~/.pi/agent/trust.json",
         "which projects are trusted; trust-content.json: with what in them",
     ),
     (
-        ".pi/settings.json",
-        "settings of a project, read when it is trusted",
+        "AGENTS.override.md, AGENTS.md, CLAUDE.md",
+        "instructions of this folder and those above, always read",
+    ),
+    (
+        ".pi/, .agents/skills/",
+        "settings.json and all else that a project brings, read when it is trusted",
     ),
 ];
 

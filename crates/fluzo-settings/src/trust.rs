@@ -146,7 +146,15 @@ mod tests {
             (true, None, NoAnswer, "never", R::Never, false, true),
             (true, None, YesForOther, "ask", R::Changed, false, true),
             (true, None, NoAnswer, "ask", R::Unanswered, false, true),
-            (false, None, NoAnswer, "ask", R::NothingToTrust, false, false),
+            (
+                false,
+                None,
+                NoAnswer,
+                "ask",
+                R::NothingToTrust,
+                false,
+                false,
+            ),
             (false, Some(true), NoAnswer, "ask", R::Approved, true, false),
         ];
         for (brings_something, flag, saved, default, reason, trusted, told) in rows {
