@@ -38,7 +38,7 @@ pub(crate) fn session(
     now_ms: i64,
 ) -> Result<Arc<dyn SessionStore>, Refusal> {
     conflicts(typed)?;
-    let own_id = typed.value(Id::SessionId).map(checked_id).transpose()?;
+    let own_id = typed.value(Id::BeginAs).map(checked_id).transpose()?;
     let header = || {
         let id = own_id.map_or_else(|| ids.session_id(now_ms), str::to_owned);
         Header::new(id, iso_utc(now_ms), places.workspace.to_string_lossy())
@@ -228,7 +228,7 @@ fn conflicts(typed: &Typed) -> Result<(), String> {
     let mut rows = vec![(Id::Fork, "--fork")];
     rows.extend(choices);
     let mut all = given(&rows);
-    if all.len() < 2 && typed.has(Id::SessionId) {
+    if all.len() < 2 && typed.has(Id::BeginAs) {
         all = given(&choices);
         all.insert(0, "--session-id");
     }

@@ -60,7 +60,7 @@ pub(crate) enum Id {
     Provider,
     Session,
     SessionDir,
-    SessionId,
+    BeginAs,
     Skill,
     SystemPrompt,
     Theme,
@@ -217,7 +217,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Copy a session, by file or id, into a new one of this folder",
     ),
     flag(
-        Id::SessionId,
+        Id::BeginAs,
         "session-id",
         None,
         Takes::Value("ID"),

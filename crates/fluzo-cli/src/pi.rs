@@ -148,13 +148,16 @@ fn store(
     choose::session(typed, &places, &ids, now_ms())
 }
 
-/// The session and the folder it goes on in; `None` when the user wants neither.
+/// A session and the folder it goes on in.
+type Placed = (Arc<dyn SessionStore>, PathBuf);
+
+/// The session and its folder; `None` when the user wants neither.
 fn placed(
     store: Arc<dyn SessionStore>,
     workspace: PathBuf,
     surroundings: &Surroundings,
     loaded: &Loaded,
-) -> Result<Option<(Arc<dyn SessionStore>, PathBuf)>, Refusal> {
+) -> Result<Option<Placed>, Refusal> {
     let mut input = std::io::stdin().lock();
     let mut output = std::io::stderr();
     let terminal: Option<(&mut dyn BufRead, &mut dyn Write)> = surroundings
