@@ -264,6 +264,27 @@ fn what_goes_on_is_ended_and_stored_before_another_session_takes_its_place() {
 }
 
 #[test]
+fn a_move_that_is_being_summarised_is_given_up_for_another_session() {
+    let mut hosted = Hosted::begin([text(["one"]), text(["two"]), never_ending(["BRANCH"])]);
+    hosted.prompt("first");
+    hosted.prompt("second");
+    let old = hosted.path();
+    let data = hosted.json(json!({"type": "get_fork_messages"})).unwrap();
+    let navigate = json!({
+        "type": "navigate_tree", "entryId": data["messages"][0]["entryId"], "summarize": true,
+    });
+    let moving = hosted.start(serde_json::from_value(navigate).unwrap());
+    let mut switching = hosted.start(Command::NewSession {
+        parent_session: None,
+    });
+    let moved = poll_to_end(moving).unwrap().value().unwrap();
+    assert_eq!(moved, json!({"cancelled": true, "aborted": true}));
+    assert!(poll_until_stalled(&mut switching).is_ready());
+    assert_eq!(hosted.roles(&old).len(), 4);
+    hosted.check();
+}
+
+#[test]
 fn a_hook_may_keep_the_session_and_all_that_goes_on() {
     for name in SWITCHES {
         let answer = Switch::new();

@@ -21,3 +21,4 @@ mod life;
 mod prompts;
 mod races;
 mod stage;
+mod storms;

@@ -194,8 +194,7 @@ impl Stage {
     /// is stored is a history that can be sent and is what the session takes it to be, and a
     /// further prompt is answered.
     pub fn check(mut self, place: &Place) -> Self {
-        check_events(&self.life.log.names());
-        self.check_stored(place);
+        self.check_whole(place);
         self.life.world.model.push(text(["goes on"]));
         self.prompt("next");
         self.run_out();
@@ -203,10 +202,17 @@ impl Stage {
         assert!(last.halted.is_none(), "{:?}", last.halted);
         let said = last.last.as_ref().and_then(|m| m.as_assistant()).unwrap();
         assert!(!said.failed(), "{:?}", said.error_message);
+        self.check_whole(place);
+        self
+    }
+
+    /// The same without a further prompt.
+    pub fn check_whole(&mut self, place: &Place) {
         check_events(&self.life.log.names());
         self.check_stored(place);
-        assert!(!self.life.session.snapshot().is_streaming);
-        self
+        let state = self.life.session.snapshot();
+        assert!(!state.is_streaming && !state.is_compacting);
+        assert_eq!(state.phase, "idle");
     }
 
     fn check_stored(&mut self, place: &Place) {
