@@ -52,6 +52,10 @@ pub const FIRST_MESSAGE: usize = 2 << 10;
 /// others only the ends are read.
 const WHOLE_OF_A_FOLDER: u64 = 16 << 20;
 
+/// So many files are worth a thread. The latest ones of a folder, of this number, may be read
+/// as a whole.
+const FILES_OF_A_THREAD: usize = 1000;
+
 /// Sizes of the parts that are read at either end, until one holds a message.
 const PARTS: [u64; 2] = [4 << 10, 32 << 10];
 
@@ -106,14 +110,9 @@ pub fn info(path: &Path) -> io::Result<Option<SessionInfo>> {
 
 fn of_files(mut files: Vec<(PathBuf, SystemTime)>) -> Vec<SessionInfo> {
     files.sort_by_key(|file| std::cmp::Reverse(file.1));
-    let mut allowance = WHOLE_OF_A_FOLDER;
+    let mut found = read_all(&files);
     let mut gone: HashMap<String, bool> = HashMap::new();
-    let mut found = Vec::new();
-    for (path, _) in files {
-        // A file that cannot be read, or goes away meanwhile, is not in the list.
-        let Some(mut info) = read_info(&path, &mut allowance).ok().flatten() else {
-            continue;
-        };
+    for info in &mut found {
         info.folder_gone = match gone.get(&info.header.cwd) {
             Some(gone) => *gone,
             None => {
@@ -122,12 +121,39 @@ fn of_files(mut files: Vec<(PathBuf, SystemTime)>) -> Vec<SessionInfo> {
                 is_gone
             }
         };
-        found.push(info);
     }
     found.sort_by(|a, b| {
         b.modified_ms
             .cmp(&a.modified_ms)
             .then_with(|| b.path.cmp(&a.path))
+    });
+    found
+}
+
+/// Reads what a list needs of `files`, on several threads where there are many. A file that
+/// cannot be read, or goes away meanwhile, is not among them.
+fn read_all(files: &[(PathBuf, SystemTime)]) -> Vec<SessionInfo> {
+    // The first files get what there is to be read as a whole.
+    let mut allowance = WHOLE_OF_A_FOLDER;
+    let some = |(path, _): &(PathBuf, SystemTime)| read_info(path, &mut allowance).ok().flatten();
+    let (first, rest) = files.split_at(files.len().min(FILES_OF_A_THREAD));
+    let mut found: Vec<SessionInfo> = first.iter().filter_map(some).collect();
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = rest.len().div_ceil(FILES_OF_A_THREAD).min(most);
+    if threads == 0 {
+        return found;
+    }
+    let ends = |files: &[(PathBuf, SystemTime)]| -> Vec<SessionInfo> {
+        let ends = |(path, _): &(PathBuf, SystemTime)| read_info(path, &mut 0).ok().flatten();
+        files.iter().filter_map(ends).collect()
+    };
+    let parts = rest.chunks(rest.len().div_ceil(threads));
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = parts.map(|part| scope.spawn(move || ends(part))).collect();
+        for reader in readers {
+            // Reading does not panic; a thread that ended so would have nothing to give.
+            found.extend(reader.join().unwrap_or_default());
+        }
     });
     found
 }
