@@ -52,8 +52,7 @@ pub const FIRST_MESSAGE: usize = 2 << 10;
 /// others only the ends are read.
 const WHOLE_OF_A_FOLDER: u64 = 16 << 20;
 
-/// So many files are worth a thread. The latest ones of a folder, of this number, may be read
-/// as a whole.
+/// So many files are worth a thread.
 const FILES_OF_A_THREAD: usize = 1000;
 
 /// Sizes of the parts that are read at either end, until one holds a message.
@@ -133,7 +132,7 @@ fn of_files(mut files: Vec<(PathBuf, SystemTime)>) -> Vec<SessionInfo> {
 /// Reads what a list needs of `files`, on several threads where there are many. A file that
 /// cannot be read, or goes away meanwhile, is not among them.
 fn read_all(files: &[(PathBuf, SystemTime)]) -> Vec<SessionInfo> {
-    // The first files get what there is to be read as a whole.
+    // The latest files come first when it is decided what is read as a whole.
     let mut allowance = WHOLE_OF_A_FOLDER;
     let some = |(path, _): &(PathBuf, SystemTime)| read_info(path, &mut allowance).ok().flatten();
     let (first, rest) = files.split_at(files.len().min(FILES_OF_A_THREAD));
@@ -143,13 +142,15 @@ fn read_all(files: &[(PathBuf, SystemTime)]) -> Vec<SessionInfo> {
     if threads == 0 {
         return found;
     }
-    let ends = |files: &[(PathBuf, SystemTime)]| -> Vec<SessionInfo> {
-        let ends = |(path, _): &(PathBuf, SystemTime)| read_info(path, &mut 0).ok().flatten();
-        files.iter().filter_map(ends).collect()
+    let share = allowance / threads as u64;
+    let read = |files: &[(PathBuf, SystemTime)]| -> Vec<SessionInfo> {
+        let mut share = share;
+        let some = |(path, _): &(PathBuf, SystemTime)| read_info(path, &mut share).ok().flatten();
+        files.iter().filter_map(some).collect()
     };
     let parts = rest.chunks(rest.len().div_ceil(threads));
     std::thread::scope(|scope| {
-        let readers: Vec<_> = parts.map(|part| scope.spawn(move || ends(part))).collect();
+        let readers: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
         for reader in readers {
             // Reading does not panic; a thread that ended so would have nothing to give.
             found.extend(reader.join().unwrap_or_default());
