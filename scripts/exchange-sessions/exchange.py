@@ -1,0 +1,156 @@
+"""exchange.py FLUZO REFERENCE FOLDER [SESSION-FILE ...]: each agent makes a session, both read it; see ../exchange-sessions.sh"""
+import collections, json, pathlib, sys
+
+from agent import Agent, Place, copy
+from model import Model
+
+TURNS = 200
+failed = 0
+
+
+def check(name, holds, detail=""):
+    global failed
+    print(("ok   " if holds else "FAIL ") + name + (f": {detail}" if detail and not holds else ""), flush=True)
+    failed += not holds
+
+
+def entries(file):
+    return [json.loads(line) for line in pathlib.Path(file).read_text("utf-8").split("\n") if line.strip()]
+
+
+def users(file):
+    return [e["id"] for e in entries(file) if e.get("message", {}).get("role") == "user"]
+
+
+def make(agent):
+    """200 turns with everything that a session can hold; returns the files, a fork is one of its own."""
+    files = []
+    for turn in range(1, TURNS + 1):
+        if turn % 20 == 0:
+            agent.ask("set_model", provider="scripted", modelId="thinker" if turn % 40 else "plain")
+        if turn % 25 == 0:
+            agent.ask("set_thinking_level", level=["low", "high", "off"][turn // 25 % 3])
+        if turn % 15 == 0:
+            hidden = {"excludeFromContext": True} if turn % 30 == 0 else {}
+            agent.ask("bash", command=f"echo shell {turn}; exit {turn % 2}", **hidden)
+        if turn in (10, 110):
+            agent.ask("set_session_name", name=f"named at {turn} – ü")
+        if turn in (60, 140, 190):
+            agent.ask("compact", **({"customInstructions": "files"} if turn == 140 else {}))
+        agent.prompt(f"turn {turn}" + (" TOOL" if turn % 3 == 0 else ""))
+        file = agent.ask("get_state")["sessionFile"]
+        if turn in (30, 120, 170):
+            agent.label(users(file)[-1], f"label-{turn}")
+        if turn in (80, 160):
+            agent.go_to(users(file)[-5], summary=turn == 160)
+        if turn == 100:
+            agent.label(users(file)[-2], "before-fork")
+            files.append(file)
+            agent.ask("fork", entryId=agent.ask("get_fork_messages")["messages"][-1]["entryId"])
+    files.append(agent.ask("get_state")["sessionFile"])
+    agent.end()
+    return files
+
+
+def state(agent):
+    data = agent.ask("get_state")
+    shown = {key: data.get(key) for key in ("sessionId", "sessionName", "thinkingLevel", "messageCount")}
+    return shown | {"model": data["model"]["id"]}
+
+
+def stats(agent):
+    data = agent.ask("get_session_stats")
+    data.pop("sessionFile", None)
+    # An estimate of what the next request takes, which each makes in its own way.
+    data.pop("contextUsage", None)
+    return data
+
+
+def read(kind, command, place, file, model):
+    """What an agent says about a session, and what it sends next."""
+    own = copy(file, place, f"read-{len(list(place.base.iterdir()))}.jsonl")
+    before = own.read_bytes()
+    agent = Agent(kind, command, place, ["--session", str(own)])
+    found = {"state": state(agent), "messages": agent.ask("get_messages")["messages"], "stats": stats(agent),
+             "fork messages": agent.ask("get_fork_messages")["messages"]}
+    if kind == "fluzo":
+        tree = agent.ask("get_tree")
+        count = sum(1 for _ in nodes(tree["tree"]))
+        check(f"{kind}: the tree has every entry", count == len(entries(own)) - 1, f"{count} of {len(entries(own)) - 1}")
+    agent.prompt("and now?")
+    sent = model.requests[-1]
+    found["request"] = [m for m in sent["messages"] if m["role"] not in ("system", "developer")]
+    found["model asked"] = sent["model"]
+    code, errors = agent.end()
+    check(f"{kind}: ends well and warns of nothing", code == 0 and not errors.strip(), f"{code} {errors}")
+    check(f"{kind}: what was in the file is untouched", own.read_bytes().startswith(before))
+    found["file"] = own
+    return found
+
+
+def nodes(tree):
+    waiting = list(tree)
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(node["children"])
+        yield node
+
+
+def difference(a, b, path=""):
+    """The first places where two JSON values differ."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in sorted(set(a) | set(b)):
+            if key not in a or key not in b:
+                yield f"{path}.{key}: {'missing' if key not in a else short(a[key])} against {'missing' if key not in b else short(b[key])}"
+            else:
+                yield from difference(a[key], b[key], f"{path}.{key}")
+    elif isinstance(a, list) and isinstance(b, list):
+        if len(a) != len(b):
+            yield f"{path}: {len(a)} against {len(b)} items"
+        for index, pair in enumerate(zip(a, b)):
+            yield from difference(*pair, f"{path}[{index}]")
+    elif a != b or isinstance(a, bool) != isinstance(b, bool):
+        yield f"{path}: {short(a)} against {short(b)}"
+
+
+def short(value):
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 120 else text[:120] + "…"
+
+
+def compare(name, file, agents, model):
+    kinds = collections.Counter(e.get("message", {}).get("role") or e["type"] for e in entries(file))
+    print(f"-- {name}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+    fluzo, reference = (read(*agent, file, model) for agent in agents)
+    for part in ("state", "messages", "stats", "fork messages", "request", "model asked"):
+        found = list(difference(fluzo[part], reference[part]))
+        check(f"both agree: {part}", not found, f"{len(found)} differences, Fluzo's first\n       " + "\n       ".join(found[:8]))
+    return fluzo, reference
+
+
+def main():
+    fluzo, reference, folder, *given = sys.argv[1:]
+    model = Model()
+    project = pathlib.Path(folder) / "project"
+    project.mkdir()
+    places = {kind: Place(folder, kind, model.url, project) for kind in ("fluzo", "reference")}
+    agents = [("fluzo", fluzo, places["fluzo"]), ("reference", reference, places["reference"])]
+    for kind, command, place in agents:
+        print(f"== {TURNS} turns of {kind}", flush=True)
+        made = make(Agent(kind, command, place))
+        for number, file in enumerate(made):
+            after = compare(f"session {number + 1} of {kind}", file, agents, model)
+            for by, one in zip(("fluzo", "reference"), after):
+                compare(f"the same after a turn of {by}", one["file"], agents, model)
+    for file in given:
+        # The folder that it was made in is not here.
+        lines = pathlib.Path(file).read_text("utf-8").split("\n", 1)
+        header = json.loads(lines[0]) | {"cwd": str(project)}
+        here = pathlib.Path(folder) / "given.jsonl"
+        here.write_text(json.dumps(header, separators=(",", ":")) + "\n" + lines[1], "utf-8")
+        compare(pathlib.Path(file).name, here, agents, model)
+    print("all checks held" if not failed else f"{failed} checks failed")
+    sys.exit(bool(failed))
+
+
+main()
