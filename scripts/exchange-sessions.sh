@@ -12,6 +12,7 @@ root=$(dirname "$here")
 reference=${1:?usage: scripts/exchange-sessions.sh REFERENCE-COMMAND [SESSION-FILE ...]}
 shift
 fluzo=${FLUZO:-${CARGO_TARGET_DIR:-$root/target}/release/fluzo}
+fluzo=$(realpath "$fluzo")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 "$here/exchange-sessions/exchange.py" "$fluzo pi" "$reference" "$folder" "$@"

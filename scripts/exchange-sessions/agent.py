@@ -28,7 +28,7 @@ class Place:
         provider = {"baseUrl": url, "api": "openai-completions", "apiKey": "sk-scripted", "models": models}
         (self.agent / "models.json").write_text(json.dumps({"providers": {"scripted": provider}}))
         settings = {"defaultProvider": "scripted", "defaultModel": "plain", "defaultThinkingLevel": "off",
-                    "compaction": {"keepRecentTokens": 2000}}
+                    "compaction": {"keepRecentTokens": 400}}
         (self.agent / "settings.json").write_text(json.dumps(settings))
         (self.base / "commands.ts").write_text(EXTENSION)
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.base / "home"), "TMPDIR": tempfile.gettempdir(),
@@ -44,7 +44,7 @@ class Agent:
         extra = ["-e", str(place.base / "commands.ts")] if kind == "reference" else []
         self.process = subprocess.Popen(command.split() + ["--mode", "rpc", *extra, *arguments], cwd=place.project,
                                         env=place.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, encoding="utf-8", newline="\n")
+                                        stderr=subprocess.PIPE, text=True, encoding="utf-8")
         self.errors = []
         self.reader = threading.Thread(target=lambda: self.errors.extend(self.process.stderr), daemon=True)
         self.reader.start()
@@ -57,6 +57,11 @@ class Agent:
     def send(self, command):
         self.process.stdin.write(json.dumps(command, ensure_ascii=False) + "\n")
         self.process.stdin.flush()
+
+    def line(self, kind):
+        """The answer to a command without fields, as text: its JSON may be too deep to be read here."""
+        self.send({"type": kind})
+        return next(line for line in self.process.stdout if f'"command":"{kind}"' in line[:200])
 
     def ask(self, kind, **fields):
         """The data of the answer; an error ends the script."""

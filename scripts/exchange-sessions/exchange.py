@@ -60,10 +60,18 @@ def state(agent):
 
 def stats(agent):
     data = agent.ask("get_session_stats")
-    data.pop("sessionFile", None)
-    # An estimate of what the next request takes, which each makes in its own way.
-    data.pop("contextUsage", None)
-    return data
+    return {key: data[key] for key in ("userMessages", "assistantMessages", "toolCalls", "toolResults", "tokens", "cost")}
+
+
+def counted(messages):
+    """The same from messages: Fluzo counts all of the session, the reference what is in the context."""
+    responses = [m for m in messages if m["role"] == "assistant"]
+    usages = [m["usage"] for m in responses]
+    tokens = {key: sum(usage[key] for usage in usages) for key in ("input", "output", "cacheRead", "cacheWrite")}
+    return {"userMessages": sum(m["role"] == "user" for m in messages), "assistantMessages": len(responses),
+            "toolCalls": sum(part["type"] == "toolCall" for m in responses for part in m["content"]),
+            "toolResults": sum(m["role"] == "toolResult" for m in messages),
+            "tokens": tokens | {"total": sum(tokens.values())}, "cost": sum(usage["cost"]["total"] for usage in usages)}
 
 
 def read(kind, command, place, file, model):
@@ -74,8 +82,7 @@ def read(kind, command, place, file, model):
     found = {"state": state(agent), "messages": agent.ask("get_messages")["messages"], "stats": stats(agent),
              "fork messages": agent.ask("get_fork_messages")["messages"]}
     if kind == "fluzo":
-        tree = agent.ask("get_tree")
-        count = sum(1 for _ in nodes(tree["tree"]))
+        count = agent.line("get_tree").count('"children":[')
         check(f"{kind}: the tree has every entry", count == len(entries(own)) - 1, f"{count} of {len(entries(own)) - 1}")
     agent.prompt("and now?")
     sent = model.requests[-1]
@@ -86,14 +93,6 @@ def read(kind, command, place, file, model):
     check(f"{kind}: what was in the file is untouched", own.read_bytes().startswith(before))
     found["file"] = own
     return found
-
-
-def nodes(tree):
-    waiting = list(tree)
-    while waiting:
-        node = waiting.pop()
-        waiting.extend(node["children"])
-        yield node
 
 
 def difference(a, b, path=""):
@@ -109,6 +108,10 @@ def difference(a, b, path=""):
             yield f"{path}: {len(a)} against {len(b)} items"
         for index, pair in enumerate(zip(a, b)):
             yield from difference(*pair, f"{path}[{index}]")
+    elif isinstance(a, float) and isinstance(b, float) and path.endswith(".cost"):
+        # A sum depends on the order of its terms.
+        if abs(a - b) > 1e-9:
+            yield f"{path}: {a} against {b}"
     elif a != b or isinstance(a, bool) != isinstance(b, bool):
         yield f"{path}: {short(a)} against {short(b)}"
 
@@ -118,13 +121,20 @@ def short(value):
     return text if len(text) < 120 else text[:120] + "…"
 
 
+def agree(name, a, b):
+    found = list(difference(a, b))
+    check(name, not found, f"{len(found)} differences\n       " + "\n       ".join(found[:8]))
+
+
 def compare(name, file, agents, model):
     kinds = collections.Counter(e.get("message", {}).get("role") or e["type"] for e in entries(file))
     print(f"-- {name}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
     fluzo, reference = (read(*agent, file, model) for agent in agents)
-    for part in ("state", "messages", "stats", "fork messages", "request", "model asked"):
-        found = list(difference(fluzo[part], reference[part]))
-        check(f"both agree: {part}", not found, f"{len(found)} differences, Fluzo's first\n       " + "\n       ".join(found[:8]))
+    all_messages = [e["message"] for e in entries(file) if e["type"] == "message"]
+    for part in ("state", "messages", "fork messages", "request", "model asked"):
+        agree(f"both agree: {part}", fluzo[part], reference[part])
+    agree("fluzo: stats of the whole session", fluzo["stats"], counted(all_messages))
+    agree("reference: stats of its context", counted(fluzo["messages"]), reference["stats"])
     return fluzo, reference
 
 
