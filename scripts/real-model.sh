@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A real model, however small, behind a server that nobody here wrote: it is discovered, streams real tokens, and is cancelled.
+# A real model, however small, behind a server that nobody here wrote: it is discovered, streams real tokens, is
+# cancelled, and talks for longer than its window of 4096 tokens, which ends in compactions.
 #
 #   scripts/real-model.sh URL        URL of an OpenAI-compatible server on this machine, such as http://127.0.0.1:18111/v1
 #
@@ -8,7 +9,7 @@ set -euo pipefail
 
 root=$(dirname "$(cd "$(dirname "$0")" && pwd)")
 url=${1:?usage: scripts/real-model.sh URL}
-fluzo=${FLUZO:-${CARGO_TARGET_DIR:-$root/target}/release/fluzo}
+fluzo=$(realpath "${FLUZO:-${CARGO_TARGET_DIR:-$root/target}/release/fluzo}")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export HOME=$folder PI_CODING_AGENT_DIR=$folder/agent
@@ -32,8 +33,11 @@ import json, re, sys
 folder, url = sys.argv[1:]
 text = open(f"{folder}/discovered").read()
 model = re.search(r'"id": *"([^"]+)"', text).group(1)
-provider = {"baseUrl": url, "api": "openai-completions", "apiKey": "none", "models": [{"id": model, "contextWindow": 4096, "maxTokens": 512}]}
-json.dump({"providers": {"real": provider}}, open(f"{folder}/agent/models.json", "w"))
+def provider(window, longest):
+    models = [{"id": model, "contextWindow": window, "maxTokens": longest}]
+    return {"baseUrl": url, "api": "openai-completions", "apiKey": "none", "models": models}
+providers = {"real": provider(4096, 512), "stretched": provider(16384, 512)}
+json.dump({"providers": providers}, open(f"{folder}/agent/models.json", "w"))
 open(f"{folder}/model", "w").write(model)
 PY
 model=$(cat "$folder/model")
@@ -56,4 +60,6 @@ code=0
 wait "$pid" || code=$?
 check "is cancelled while it streams: exit $code" test "$code" -eq 130
 check "keeps what had come, marked as aborted" grep -q '"stopReason":"aborted"' "$folder/cancelled"
+
+python3 "$root/scripts/real-model/long.py" "$fluzo" "$model" || failed=1
 exit "$failed"

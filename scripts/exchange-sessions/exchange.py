@@ -22,6 +22,14 @@ def users(file):
     return [e["id"] for e in entries(file) if e.get("message", {}).get("role") == "user"]
 
 
+def holes(file):
+    """Entries whose parent is missing. A fork of pi 0.78.1 leaves out labels without joining their neighbours: it has such an entry for
+    each label on its path, and pi then forgets what came before. Fluzo joins the chain over the hole and says so."""
+    all_entries = entries(file)[1:]
+    ids = {entry["id"] for entry in all_entries}
+    return [entry for entry in all_entries if entry["parentId"] and entry["parentId"] not in ids]
+
+
 def make(agent):
     """200 turns with everything that a session can hold; returns the files, a fork is one of its own."""
     files = []
@@ -89,7 +97,9 @@ def read(kind, command, place, file, model):
     found["request"] = [m for m in sent["messages"] if m["role"] not in ("system", "developer")]
     found["model asked"] = sent["model"]
     code, errors = agent.end()
-    check(f"{kind}: ends well and warns of nothing", code == 0 and not errors.strip(), f"{code} {errors}")
+    expected = "names an entry that is not there" if kind == "fluzo" and holes(file) else ""
+    warned = expected in errors if expected else not errors.strip()
+    check(f"{kind}: ends well and warns of " + ("the hole alone" if expected else "nothing"), code == 0 and warned, f"{code} {errors}")
     check(f"{kind}: what was in the file is untouched", own.read_bytes().startswith(before))
     found["file"] = own
     return found

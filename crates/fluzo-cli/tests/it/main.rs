@@ -11,6 +11,7 @@ mod authority;
 mod credentials;
 mod demo;
 mod discover;
+mod engine;
 mod export;
 mod flags;
 mod hosts;
