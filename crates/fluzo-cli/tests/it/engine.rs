@@ -427,7 +427,7 @@ fn two_processes_never_share_a_transcript() {
     approve(simulator);
 }
 
-/// Lines that cannot be read stand before, between and behind entries of a compacted session.
+/// Lines that cannot be read stand between and behind the entries; the last one is cut off.
 #[test]
 fn a_damaged_session_with_a_compaction_goes_on() {
     let script = scenario()
@@ -459,7 +459,7 @@ fn a_damaged_session_with_a_compaction_goes_on() {
     );
     let err = ran.err();
     assert!(
-        err.contains("2 lines") && err.contains("last line was cut off"),
+        err.contains("3 lines") && err.contains("last line was cut off"),
         "{err}"
     );
     summary_then(&simulator, 3, &[&long("second"), "third"]);
