@@ -1,7 +1,7 @@
 """long.py FLUZO MODEL: a conversation longer than the window, over RPC: compacted by threshold, by hand and after an overflow.
 
-The environment names the agent folder; its models.json has the provider `real` with the true window, and `stretched`, which claims
-a window four times as large, so that only the server's refusal tells that a request does not fit."""
+The environment names the agent folder; its models.json has the provider `brief` with the true window, and `stretched`, which claims
+a window four times as large, so that only the server's refusal tells that a request does not fit. Both answer in 64 tokens."""
 import collections, json, subprocess, sys, threading, time
 
 fluzo, model = sys.argv[1:]
@@ -77,7 +77,7 @@ def told(what, seen, agent):
 
 
 def by_threshold_and_by_hand():
-    agent, began, turns = Agent("real"), time.monotonic(), 0
+    agent, began, turns = Agent("brief"), time.monotonic(), 0
     found = collections.Counter()
     while found["threshold"] < 2 and turns < 40:
         turns += 1

@@ -104,13 +104,35 @@ impl Choice<'_> {
 
     /// The model of new sessions.
     fn configured(&self) -> Result<Resolved, String> {
+        match self.saved() {
+            None => self.first(),
+            Some(Ok(resolved)) => Ok(resolved),
+            // What the settings name may be gone since, which stops nothing while there are others.
+            Some(Err(problem)) => {
+                let instead = self.first().map_err(|_| problem.clone())?;
+                let reason = problem.lines().next().unwrap_or_default();
+                let (provider, id) = (&instead.model.provider, &instead.model.id);
+                Ok(Resolved {
+                    warning: Some(format!(
+                        "the settings name a model that there is not: {reason} Using {provider}/{id}."
+                    )),
+                    ..instead
+                })
+            }
+        }
+    }
+
+    /// What the settings name.
+    fn saved(&self) -> Option<Result<Resolved, String>> {
         let provider = self.settings.text(key::DEFAULT_PROVIDER);
         if let Some(model) = self.settings.text(key::DEFAULT_MODEL) {
-            return self.models.resolve(provider, model, self.usable);
+            return Some(self.models.resolve(provider, model, self.usable));
         }
-        if let Some(provider) = provider {
-            return self.models.default_of(provider).map(plain);
-        }
+        provider.map(|provider| self.models.default_of(provider).map(plain))
+    }
+
+    /// The first model that can be used.
+    fn first(&self) -> Result<Resolved, String> {
         if let Some(model) = self.models.first_usable(self.usable) {
             return Ok(plain(model));
         }

@@ -6,6 +6,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::tz::TimeZone;
+
 /// Arguments, environment, folders and streams of the process.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
@@ -80,5 +82,15 @@ pub(crate) fn now_ms() -> i64 {
 
 /// Today's local date as `YYYY-MM-DD`.
 pub(crate) fn local_date() -> String {
-    jiff::ZonedDateTime::now().date().to_string()
+    let now = jiff::Timestamp::now();
+    now.to_zoned_datetime(local_zone()).date().to_string()
+}
+
+/// The zone that the machine is set to. It is read by itself: for a name, as in `TZ`, the whole
+/// database of zones is walked through, which takes longer than anything else at a start.
+fn local_zone() -> TimeZone {
+    let named = std::env::var_os("TZ").is_some();
+    let own = std::fs::read("/etc/localtime").ok().filter(|_| !named);
+    let zone = own.and_then(|data| TimeZone::tzif("Local", &data).ok());
+    zone.unwrap_or_else(TimeZone::system)
 }

@@ -308,6 +308,28 @@ fn changed_models_are_stored_and_kept_and_a_scope_is_gone_round_in() {
 }
 
 #[test]
+fn a_model_of_the_settings_that_is_gone_is_replaced_and_named() {
+    let simulator = simulator(scenario().step(Reply::text("1")));
+    let stage = Stage::with_fake(&simulator);
+    stage.settings(&json!({"defaultProvider": "gone", "defaultModel": "x"}));
+    let ran = stage.pi(&["-p", "one"]);
+    assert_eq!((ran.code(), ran.out().as_str()), (0, "1\n"));
+    let warning =
+        "Warning: the settings name a model that there is not: Unknown provider \"gone\".";
+    assert!(ran.err().starts_with(warning), "{}", ran.err());
+    assert!(ran.err().ends_with(" Using fake/m1.\n"), "{}", ran.err());
+    stage.models(&json!({"providers": {}}));
+    let ran = stage.pi(&["-p", "two"]);
+    assert_eq!(ran.code(), 1);
+    assert!(
+        ran.err().starts_with("Error: Unknown provider \"gone\"."),
+        "{}",
+        ran.err()
+    );
+    approve(simulator);
+}
+
+#[test]
 fn a_skill_and_a_template_can_be_prompts_of_one_run() {
     let script = scenario().step(Reply::text("1")).step(Reply::text("2"));
     let simulator = simulator(script);
