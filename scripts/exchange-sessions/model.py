@@ -1,5 +1,5 @@
 """A scripted model on loopback: an OpenAI Chat Completions server whose answer follows from the request alone."""
-import http.server, json, threading
+import contextlib, http.server, json, threading
 
 
 def text_of(content):
@@ -30,7 +30,8 @@ class Model:
                 self.send_header("content-type", "text/event-stream")
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data)
+                with contextlib.suppress(ConnectionError):
+                    self.wfile.write(data)
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
