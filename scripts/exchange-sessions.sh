@@ -13,6 +13,7 @@ reference=${1:?usage: scripts/exchange-sessions.sh REFERENCE-COMMAND [SESSION-FI
 shift
 fluzo=${FLUZO:-${CARGO_TARGET_DIR:-$root/target}/release/fluzo}
 fluzo=$(realpath "$fluzo")
+export PYTHONDONTWRITEBYTECODE=1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 "$here/exchange-sessions/exchange.py" "$fluzo pi" "$reference" "$folder" "$@"
