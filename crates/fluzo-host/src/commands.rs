@@ -36,7 +36,7 @@ impl Inner {
                 self.abort_run();
                 // A compaction that the user asked for and the summary of a branch are no run, and
                 // each is ended by its own command.
-                if !self.compacting.is_manual() && !self.navigation.is_active() {
+                if !self.compacting.is_manual() && !self.branch_summary.is_occupied() {
                     self.claims.free().await;
                 }
                 Ok(Executed::done())
@@ -44,6 +44,7 @@ impl Inner {
             Command::AbortRetry
             | Command::AbortCompaction
             | Command::AbortBranchSummary
+            | Command::AbortShare
             | Command::AbortBash => {
                 self.end_part(&command);
                 Ok(Executed::done())
@@ -155,7 +156,8 @@ impl Inner {
         match command {
             Command::AbortRetry => self.operation.cancel_wait(),
             Command::AbortCompaction => self.compacting.cancel(),
-            Command::AbortBranchSummary => self.navigation.cancel(),
+            Command::AbortBranchSummary => self.branch_summary.cancel(),
+            Command::AbortShare => self.sharing.cancel(),
             _ => self.commands.cancel(),
         }
     }
@@ -407,8 +409,10 @@ impl Inner {
                 self.exporter.jsonl(&export, output_path.as_deref())?
             }
             _ => {
-                let abort = fluzo_llm::AbortSignal::new();
-                let shared = self.exporter.share(&export, &abort).await?;
+                let Some(active) = self.sharing.occupy(()) else {
+                    return Err("The session is being shared already.".to_owned());
+                };
+                let shared = self.exporter.share(&export, &active.abort).await?;
                 return Executed::with(&json!({ "url": shared.url, "gist": shared.gist }));
             }
         };

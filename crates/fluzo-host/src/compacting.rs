@@ -17,6 +17,7 @@ use fluzo_runtime::operation::{Continuation, Further};
 use fluzo_stdx::error::with_causes;
 
 use crate::SessionHooks;
+use crate::abort_slot::AbortSlot;
 use crate::core::Core;
 use crate::hooks::{CompactionAction, CompactionPlan, HookError};
 use crate::progress::{Progress, Verdict};
@@ -31,7 +32,7 @@ pub(crate) struct Compacting {
     settings: Mutex<CompactionSettings>,
     summary_model: Option<Arc<Model>>,
     branch_reserve: u64,
-    active: Mutex<Option<(AbortSignal, CompactionReason)>>,
+    active: AbortSlot<CompactionReason>,
     progress: Progress,
     /// A request of the present prompt did not fit, and the session was compacted for it.
     overflow_tried: AtomicBool,
@@ -75,7 +76,7 @@ impl Compacting {
             settings: Mutex::new(parts.settings),
             summary_model: parts.summary_model,
             branch_reserve: parts.branch_reserve_tokens,
-            active: Mutex::default(),
+            active: AbortSlot::default(),
             progress: Progress::default(),
             overflow_tried: AtomicBool::new(false),
             run: Mutex::default(),
@@ -83,13 +84,13 @@ impl Compacting {
     }
 
     pub(crate) fn is_active(&self) -> bool {
-        lock(&self.active).is_some()
+        self.active.is_occupied()
     }
 
     /// Whether one is going on that the user asked for.
     pub(crate) fn is_manual(&self) -> bool {
-        let manual = |(_, reason): &(_, CompactionReason)| *reason == CompactionReason::Manual;
-        lock(&self.active).as_ref().is_some_and(manual)
+        self.active
+            .holds(|reason| *reason == CompactionReason::Manual)
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
@@ -103,9 +104,7 @@ impl Compacting {
 
     /// Ends the compaction that is going on, if there is one.
     pub(crate) fn cancel(&self) {
-        if let Some((abort, _)) = &*lock(&self.active) {
-            abort.cancel();
-        }
+        self.active.cancel();
     }
 
     /// Ends a compaction that belongs to a run, and remembers that the run is aborted.
@@ -288,13 +287,15 @@ impl Compacting {
         focus: Option<String>,
         again: bool,
     ) -> Result<Compacted, CompactionError> {
-        let active = Active::begin(self, reason);
+        // Who compacts has the claim of the session, so no other compaction goes on.
+        let active = self.active.occupy(reason);
+        let active = active.ok_or(CompactionError::Cancelled)?;
         let shown = shown(reason);
         self.core
             .broadcast
             .show(Event::CompactionStart { reason: shown })
             .await;
-        let done = self.compact(reason, focus, &active.0).await;
+        let done = self.compact(reason, focus, &active.abort).await;
         let done = match done {
             Ok(compacted) => self.core.rebuild().map(|()| compacted).map_err(Into::into),
             Err(error) => Err(error),
@@ -420,23 +421,6 @@ impl Continuation for Compacting {
 
     fn refresh(&self, context: &mut RunContext) {
         self.core.refresh(context);
-    }
-}
-
-/// Marks a compaction as going on for as long as it lives.
-struct Active<'a>(AbortSignal, &'a Compacting);
-
-impl<'a> Active<'a> {
-    fn begin(compacting: &'a Compacting, reason: CompactionReason) -> Self {
-        let abort = AbortSignal::new();
-        *lock(&compacting.active) = Some((abort.clone(), reason));
-        Self(abort, compacting)
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        *lock(&self.1.active) = None;
     }
 }
 

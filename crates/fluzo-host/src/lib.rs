@@ -1,6 +1,7 @@
 //! The agent session: one session, one agent, one model in use. Assembles prompts,
 //! chooses models and keys, and serves `fluzo-protocol`.
 
+mod abort_slot;
 mod broadcast;
 mod choice;
 mod claim;

@@ -1,8 +1,7 @@
 //! The tree of a session: moving in it, labels, names, and looking at its entries.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fluzo_llm::AbortSignal;
 use fluzo_protocol::{Command, Event, Executed};
 use fluzo_runtime::branch_summary::{BranchSummaryError, BranchSummaryRequest};
 use fluzo_session::tree::Forest;
@@ -17,12 +16,6 @@ use crate::session::{Inner, said, unsaved};
 
 /// Why the leaf is not moved during a run.
 const BUSY: &str = "Wait for the current response to finish before moving in the tree.";
-
-/// The summary of a branch that is being left, and how it is ended.
-#[derive(Default)]
-pub(crate) struct Navigation {
-    active: Mutex<Option<AbortSignal>>,
-}
 
 /// A move in the tree.
 struct Move {
@@ -47,41 +40,6 @@ struct Moved {
     aborted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary_entry: Option<Arc<Entry>>,
-}
-
-impl Navigation {
-    /// Whether a summary is being made.
-    pub(crate) fn is_active(&self) -> bool {
-        self.active().is_some()
-    }
-
-    /// Ends the summary that is being made, if there is one.
-    pub(crate) fn cancel(&self) {
-        if let Some(abort) = &*self.active() {
-            abort.cancel();
-        }
-    }
-
-    fn active(&self) -> std::sync::MutexGuard<'_, Option<AbortSignal>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Marks a summary as being made for as long as it lives.
-struct Active<'a>(&'a Navigation, AbortSignal);
-
-impl<'a> Active<'a> {
-    fn begin(navigation: &'a Navigation) -> Self {
-        let abort = AbortSignal::new();
-        *navigation.active() = Some(abort.clone());
-        Self(navigation, abort)
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        *self.0.active() = None;
-    }
 }
 
 impl Inner {
@@ -220,7 +178,9 @@ impl Inner {
         let Some(leaf) = leaf else {
             return Ok(Some(None));
         };
-        let active = Active::begin(&self.navigation);
+        let Some(active) = self.branch_summary.occupy(()) else {
+            return Err(BUSY.to_owned());
+        };
         let request = BranchSummaryRequest {
             custom_instructions: to.instructions.clone(),
             replace_instructions: to.replace,
@@ -230,7 +190,7 @@ impl Inner {
         let summary = self
             .compacting
             .compactor
-            .summarise_branch(session, leaf, Some(&to.entry_id), &request, &active.1)
+            .summarise_branch(session, leaf, Some(&to.entry_id), &request, &active.abort)
             .await;
         match summary {
             Ok(summary) => Ok(Some(Some((summary.summary, Some(summary.details), None)))),

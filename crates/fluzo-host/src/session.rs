@@ -17,6 +17,7 @@ use fluzo_runtime::retry::RetryPolicy;
 use fluzo_session::Session;
 use serde_json::Value;
 
+use crate::abort_slot::AbortSlot;
 use crate::broadcast::{Broadcast, Sinks};
 use crate::choice::{Choice, PromptMaker, Scoped};
 use crate::claim::{Claim, Claims};
@@ -24,7 +25,6 @@ use crate::compacting::{Compacting, CompactionParts};
 use crate::core::Core;
 use crate::input::Expanded;
 use crate::live::Live;
-use crate::navigate::Navigation;
 use crate::services::{Exporter, SettingsStore, UserImages, UserShell};
 use crate::user_shell::UserCommands;
 use crate::{ModelRegistry, OpenedSession, SessionHooks, keys, notices};
@@ -129,7 +129,10 @@ pub(crate) struct Inner {
     pub(crate) attempts: Arc<Attempts>,
     pub(crate) operation: RunOperation,
     pub(crate) compacting: Arc<Compacting>,
-    pub(crate) navigation: Navigation,
+    /// The summary of a branch that is being left.
+    pub(crate) branch_summary: AbortSlot,
+    /// The publication of the session.
+    pub(crate) sharing: AbortSlot,
     pub(crate) commands: Arc<UserCommands>,
     pub(crate) claims: Claims,
     /// No further prompt is accepted.
@@ -186,7 +189,8 @@ impl AgentSession {
             Arc::clone(&compacting) as _,
         );
         let inner = Inner {
-            navigation: Navigation::default(),
+            branch_summary: AbortSlot::default(),
+            sharing: AbortSlot::default(),
             core,
             agent: parts.agent,
             credentials: parts.credentials,
@@ -435,7 +439,8 @@ impl Inner {
     pub(crate) fn abort_all(&self) {
         self.abort_run();
         self.compacting.cancel();
-        self.navigation.cancel();
+        self.branch_summary.cancel();
+        self.sharing.cancel();
         self.commands.cancel();
     }
 

@@ -3,10 +3,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fluzo_llm::Message;
 use fluzo_llm::message::BashExecutionMessage;
-use fluzo_llm::{AbortSignal, Message};
 use fluzo_session::StoreError;
 
+use crate::abort_slot::AbortSlot;
 use crate::core::Core;
 use crate::services::UserShell;
 
@@ -17,7 +18,7 @@ const BUSY: &str =
 /// Runs one command at a time and keeps what came of it until it can be stored.
 pub(crate) struct UserCommands {
     shell: Arc<dyn UserShell>,
-    active: Mutex<Option<AbortSignal>>,
+    active: AbortSlot,
     /// What a run has kept from being stored.
     waiting: Mutex<Vec<Arc<Message>>>,
 }
@@ -26,7 +27,7 @@ impl UserCommands {
     pub(crate) fn new(shell: Arc<dyn UserShell>) -> Self {
         Self {
             shell,
-            active: Mutex::default(),
+            active: AbortSlot::default(),
             waiting: Mutex::default(),
         }
     }
@@ -38,7 +39,7 @@ impl UserCommands {
         exclude: bool,
         core: &Core,
     ) -> Result<BashExecutionMessage, String> {
-        let active = Active::begin(self)?;
+        let active = self.active.occupy(()).ok_or(BUSY)?;
         let mut result = self.shell.run(command, &active.abort).await?;
         result.exclude_from_context = exclude.then_some(true);
         result.timestamp = core.now();
@@ -63,38 +64,12 @@ impl UserCommands {
 
     /// Whether a command is running.
     pub(crate) fn is_active(&self) -> bool {
-        lock(&self.active).is_some()
+        self.active.is_occupied()
     }
 
     /// Ends the command that is running, if there is one.
     pub(crate) fn cancel(&self) {
-        if let Some(abort) = &*lock(&self.active) {
-            abort.cancel();
-        }
-    }
-}
-
-/// Marks a command as running for as long as it lives.
-struct Active<'a> {
-    commands: &'a UserCommands,
-    abort: AbortSignal,
-}
-
-impl<'a> Active<'a> {
-    fn begin(commands: &'a UserCommands) -> Result<Self, String> {
-        let mut active = lock(&commands.active);
-        if active.is_some() {
-            return Err(BUSY.to_owned());
-        }
-        let abort = AbortSignal::new();
-        *active = Some(abort.clone());
-        Ok(Self { commands, abort })
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        *lock(&self.commands.active) = None;
+        self.active.cancel();
     }
 }
 

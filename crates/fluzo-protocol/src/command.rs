@@ -163,6 +163,8 @@ commands! {
     };
     /// Publishes the session as a secret gist.
     "share" Share;
+    /// Ends the publication that is going on.
+    "abort_share" AbortShare;
     /// Asks for the sessions there are.
     "list_sessions" ListSessions {
         /// Those of all folders, not only of this one.

@@ -111,6 +111,7 @@ const CHANGES: &str = r#"
 {"type": "abort_bash"} => null
 {"type": "abort_compaction"} => null
 {"type": "abort_branch_summary"} => null
+{"type": "abort_share"} => null
 {"type": "new_session"} ! this command needs the host of the session
 {"type": "switch_session", "sessionPath": "x"} ! this command needs the host of the session
 {"type": "import_session", "path": "x"} ! this command needs the host of the session
