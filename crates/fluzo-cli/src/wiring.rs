@@ -18,8 +18,8 @@ use fluzo_exec::{
     LocalSearchConfig, PathLocks,
 };
 use fluzo_host::{
-    AgentSession, CompactionParts, Live, ModelRegistry, NoSessionHooks, OpenedSession, PromptMaker,
-    Scoped, SessionParts, Sinks,
+    AgentSession, CompactionParts, Live, ModelRegistry, ModelSizes, NoSessionHooks, OpenedSession,
+    PromptMaker, Scoped, SessionParts, Sinks,
 };
 use fluzo_llm::{CacheRetention, Credentials, Model, Provider, ThinkingLevel};
 use fluzo_policy::AllowAll;
@@ -37,6 +37,7 @@ use fluzo_runtime::retry::RetryPolicy;
 use fluzo_settings::{Settings, key};
 use fluzo_stdx::similar;
 use fluzo_tools::{BashEnvironment, SpillPolicy, ToolEnv, ToolLimits};
+use serde_json::Value;
 
 use crate::network;
 use crate::session_exports;
@@ -210,10 +211,24 @@ fn compaction(
                 default.keep_recent_tokens,
             ),
         },
+        by_model: sizes_by_model(settings),
         compactor,
         summary_model,
         branch_reserve_tokens: number(key::BRANCH_SUMMARY_RESERVE_TOKENS, default.reserve_tokens),
     }
+}
+
+fn sizes_by_model(settings: &Settings) -> BTreeMap<String, ModelSizes> {
+    let table = settings.value(key::COMPACTION_MODEL_OVERRIDES).as_object();
+    let sizes = table.into_iter().flatten().map(|(model, own)| {
+        let number = |name: &str| own.get(name).and_then(Value::as_u64);
+        let sizes = ModelSizes {
+            reserve_tokens: number("reserveTokens"),
+            keep_recent_tokens: number("keepRecentTokens"),
+        };
+        (model.clone(), sizes)
+    });
+    sizes.collect()
 }
 
 /// What the tools of a session share.

@@ -1,17 +1,17 @@
 //! When the session is compacted, and what follows from it: by hand, when the context is
 //! about to fill the window, and when a request did not fit.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fluzo_agent::compaction::context_tokens;
 use fluzo_agent::{RunContext, RunEnd, RunOutcome};
 use fluzo_llm::{AbortSignal, AssistantMessage, BoxFuture, Message, Model, StreamErrorKind};
 use fluzo_protocol::{CompactionReason as Shown, CompactionResult, Event};
 use fluzo_runtime::branch_summary::BranchSummaryRequest;
 use fluzo_runtime::compact::{
     Breakdown, Compacted, CompactionError, CompactionReason, CompactionRequest, CompactionSettings,
-    Compactor, OVERFLOW_AGAIN, Preparation, ReadyCompaction, is_due, prepare,
+    Compactor, OVERFLOW_AGAIN, Preparation, ReadyCompaction, needs_compaction, prepare,
 };
 use fluzo_runtime::operation::{Continuation, Further};
 use fluzo_stdx::error::with_causes;
@@ -30,6 +30,7 @@ pub(crate) struct Compacting {
     commands: Arc<UserCommands>,
     pub(crate) compactor: Compactor,
     settings: Mutex<CompactionSettings>,
+    by_model: BTreeMap<String, ModelSizes>,
     summary_model: Option<Arc<Model>>,
     branch_reserve: u64,
     active: AbortSlot<CompactionReason>,
@@ -44,12 +45,23 @@ pub(crate) struct Compacting {
 pub struct CompactionParts {
     /// When and how far.
     pub settings: CompactionSettings,
+    /// Other sizes for some models, by `provider/model`.
+    pub by_model: BTreeMap<String, ModelSizes>,
     /// Makes summaries.
     pub compactor: Compactor,
     /// The model for summaries; that of the session without one.
     pub summary_model: Option<Arc<Model>>,
     /// Tokens kept free for the summary of a branch.
     pub branch_reserve_tokens: u64,
+}
+
+/// Sizes of one model, in tokens, which go before those of the settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ModelSizes {
+    /// What is kept free in the window for the next response.
+    pub reserve_tokens: Option<u64>,
+    /// How much of the newest messages stays as it is.
+    pub keep_recent_tokens: Option<u64>,
 }
 
 /// What a response says about the room that is left.
@@ -74,6 +86,7 @@ impl Compacting {
             commands,
             compactor: parts.compactor,
             settings: Mutex::new(parts.settings),
+            by_model: parts.by_model,
             summary_model: parts.summary_model,
             branch_reserve: parts.branch_reserve_tokens,
             active: AbortSlot::default(),
@@ -164,9 +177,22 @@ impl Compacting {
     }
 
     fn is_due(&self, messages: &[Arc<Message>], model: &Model) -> bool {
+        needs_compaction(messages, model, &self.settings_for(model))
+    }
+
+    fn settings_for(&self, model: &Model) -> CompactionSettings {
         let settings = *lock(&self.settings);
-        let tokens = context_tokens(messages).tokens;
-        settings.enabled && is_due(tokens, model.context_window, &settings)
+        let own = self
+            .by_model
+            .get(&format!("{}/{}", model.provider, model.id));
+        let own = own.copied().unwrap_or_default();
+        CompactionSettings {
+            reserve_tokens: own.reserve_tokens.unwrap_or(settings.reserve_tokens),
+            keep_recent_tokens: own
+                .keep_recent_tokens
+                .unwrap_or(settings.keep_recent_tokens),
+            ..settings
+        }
     }
 
     fn room(&self, run: &RunOutcome, messages: &[Arc<Message>], model: &Model) -> Room {
@@ -219,9 +245,9 @@ impl Compacting {
 
     /// Compacts because the window is about to be full, as long as that is of use.
     async fn threshold(&self) {
-        let (verdict, window) = {
+        let (verdict, model) = {
             let choice = self.core.choice();
-            (self.progress.verdict(&choice), choice.model.context_window)
+            (self.progress.verdict(&choice), Arc::clone(&choice.model))
         };
         match verdict {
             Verdict::Make => {}
@@ -231,7 +257,8 @@ impl Compacting {
                 return self.fail(CompactionReason::Threshold, &text).await;
             }
         }
-        let limit = lock(&self.settings).limit_in(window).unwrap_or(u64::MAX);
+        let limit = self.settings_for(&model).limit_in(model.context_window);
+        let limit = limit.unwrap_or(u64::MAX);
         match self.show(CompactionReason::Threshold, None, false).await {
             Ok(done) => {
                 let (before, after) = (done.tokens_before, done.estimated_tokens_after);
@@ -324,7 +351,7 @@ impl Compacting {
         let request = {
             let choice = self.core.choice();
             CompactionRequest {
-                settings: *lock(&self.settings),
+                settings: self.settings_for(&choice.model),
                 model: self.model_for_summaries(&choice.model),
                 window_model: Arc::clone(&choice.model),
                 thinking: choice.thinking,
@@ -388,8 +415,8 @@ impl Compacting {
 
     fn breakdown(&self) -> Breakdown {
         let messages = self.core.context().clone();
-        let settings = *lock(&self.settings);
         let choice = self.core.choice();
+        let settings = self.settings_for(&choice.model);
         let (prompt, tools) = (&choice.system_prompt, choice.tools.specs());
         Breakdown::of(prompt, &tools, &messages, &choice.model, &settings)
     }

@@ -31,7 +31,7 @@ mod user_shell;
 
 pub use broadcast::Sinks;
 pub use choice::{PromptMaker, Scoped};
-pub use compacting::CompactionParts;
+pub use compacting::{CompactionParts, ModelSizes};
 pub use hooks::{NoSessionHooks, SessionHooks};
 pub use live::Live;
 pub use models::{ModelRegistry, Resolved, Usable};

@@ -41,8 +41,29 @@ const FILTERS: [&str; 4] = ["extensions", "skills", "prompts", "themes"];
 
 impl SettingKind {
     /// `value` as it is stored: a whole number that is written with a point loses it, and
-    /// `"disabled"` becomes 0 where it stands for a number.
+    /// `"disabled"` becomes 0 where it stands for a number, also within objects.
     pub(crate) fn stored(self, value: &Value) -> Value {
+        match (self, value) {
+            (Self::Table(kind), Value::Object(entries)) => {
+                let stored = |(name, value): (&String, &Value)| (name.clone(), kind.stored(value));
+                entries.iter().map(stored).collect()
+            }
+            (Self::Numbers(names), Value::Object(entries)) => {
+                let is_known = |name: &str| names.iter().any(|(known, ..)| *known == name);
+                let stored = |(name, value): (&String, &Value)| {
+                    let whole = whole(value).filter(|_| is_known(name));
+                    (
+                        name.clone(),
+                        whole.map_or_else(|| value.clone(), Value::from),
+                    )
+                };
+                entries.iter().map(stored).collect()
+            }
+            _ => self.stored_alone(value),
+        }
+    }
+
+    fn stored_alone(self, value: &Value) -> Value {
         match self {
             Self::NumberOrDisabled { .. } if value == "disabled" => Value::from(0),
             Self::Number { .. } | Self::NumberOrDisabled { .. } => {
@@ -144,7 +165,7 @@ fn table_problem(kind: SettingKind, value: &Value) -> Option<String> {
     };
     let mut entries = object.iter();
     entries.find_map(|(name, value)| {
-        let problem = kind.problem(&kind.stored(value))?;
+        let problem = kind.problem(value)?;
         Some(format!("has the entry `{name}`, which {problem}"))
     })
 }
@@ -158,7 +179,7 @@ fn numbers_problem(names: &[(&str, u64, u64)], value: &Value) -> Option<String> 
             min: *min,
             max: *max,
         };
-        let problem = kind.problem(&kind.stored(object.get(*name)?))?;
+        let problem = kind.problem(object.get(*name)?)?;
         Some(format!("has the entry `{name}`, which {problem}"))
     })
 }

@@ -115,6 +115,30 @@ fn blocked_images_are_sent_no_more() {
 }
 
 #[test]
+fn a_model_has_its_own_sizes_for_compaction() {
+    for (model, compacted) in [("fake/m1", true), ("fake/eyes", false)] {
+        let replies = ["one", "two"].map(Reply::text);
+        let summary = compacted.then(|| Reply::text("SUMMARY"));
+        let script = replies.into_iter().chain(summary);
+        let simulator = simulator(script.fold(scenario(), fluzo_sim::Scenario::step));
+        let stage = Stage::with_fake(&simulator);
+        stage.settings(&json!({
+            "compaction": {"modelOverrides": {model: {"keepRecentTokens": 1.0}}},
+        }));
+        let mut live = rpc(&stage, &["--model", "m1"]);
+        for text in ["a", "b"] {
+            live.command(&json!({"type": "prompt", "message": text}));
+            live.until(|event| event["type"] == "agent_end");
+        }
+        live.command(&json!({"type": "compact"}));
+        let answer = live.answer("compact");
+        assert_eq!(answer["success"], compacted, "{answer}");
+        assert_eq!(live.end().0, 0);
+        approve(simulator);
+    }
+}
+
+#[test]
 fn reload_reads_everything_again_and_tells_what_is_wrong() {
     let simulator = simulator(scenario());
     let stage = Stage::with_fake(&simulator);

@@ -197,6 +197,7 @@ pub fn assemble(
         opened,
         compaction: CompactionParts {
             settings: setup.compaction,
+            by_model: std::collections::BTreeMap::new(),
             compactor: Compactor::new(effects.model, Arc::clone(&effects.time)),
             summary_model: None,
             branch_reserve_tokens: 16_384,

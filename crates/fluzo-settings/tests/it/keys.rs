@@ -187,6 +187,7 @@ fn values_are_taken_or_refused_by_kind() {
         let settings = resolve(&good);
         assert!(settings.problems().is_empty(), "{key} {good}");
         assert_eq!(settings.source(key), Some(Source::Global), "{key}");
+        assert!(!settings.value(key).to_string().contains(".0"), "{key}");
         let settings = resolve(&bad);
         let told = settings.problems()[0].to_string();
         assert_eq!(
