@@ -193,20 +193,8 @@ impl OpenProfile {
         let thinking = resolved.model.clamp(preferred_thinking);
         let keys = loaded.keys(&self.typed, Some(&resolved.model));
         self.warn(keys.warning(&resolved.model));
-        // What was decided is about the folder that was read for.
-        let trusted = loaded.folder.trust.is_trusted() && loaded.workspace == workspace;
-        let mut sources = resource_sources::sources(
-            &self.surroundings,
-            &loaded.folder,
-            &self.typed,
-            &workspace,
-            trusted,
-        );
-        let brought = packages::brought(&self.surroundings, &loaded.folder, &workspace);
-        self.warn(packages::notices(&brought));
-        sources.packages = brought.resources;
-        let resources = Arc::new(Resources::load(&sources));
-        self.warn(resources.diagnostics.iter().map(ToString::to_string));
+        let resources = self.resources(&loaded, &workspace);
+        let summary_model = self.summary_model(&loaded, &usable);
         let last_model = Arc::clone(&self.last_model);
         let remember = move |model: &Model| *lock(&last_model) = Some(Arc::new(model.clone()));
         let plan = Plan {
@@ -220,6 +208,7 @@ impl OpenProfile {
             models: Arc::clone(&loaded.models),
             usable,
             scope,
+            summary_model,
             model: resolved.model,
             on_model: Arc::new(remember),
             thinking,
@@ -267,6 +256,42 @@ impl OpenProfile {
         let resolved = choice.model()?;
         self.warn(resolved.warning.clone());
         Ok(resolved)
+    }
+
+    /// What there is of skills, templates and the rest for a session in `workspace`.
+    fn resources(&self, loaded: &Loaded, workspace: &Path) -> Arc<Resources> {
+        // What was decided is about the folder that was read for.
+        let trusted = loaded.folder.trust.is_trusted() && loaded.workspace == workspace;
+        let mut sources = resource_sources::sources(
+            &self.surroundings,
+            &loaded.folder,
+            &self.typed,
+            workspace,
+            trusted,
+        );
+        let brought = packages::brought(&self.surroundings, &loaded.folder, workspace);
+        self.warn(packages::notices(&brought));
+        sources.packages = brought.resources;
+        let resources = Arc::new(Resources::load(&sources));
+        self.warn(resources.diagnostics.iter().map(ToString::to_string));
+        resources
+    }
+
+    /// The model that the settings name for summaries. One that cannot be used is told, and
+    /// summaries are made by the session's.
+    fn summary_model(&self, loaded: &Loaded, usable: &BTreeSet<String>) -> Option<Arc<Model>> {
+        let key = key::COMPACTION_SUMMARY_MODEL;
+        let pattern = loaded.folder.settings.text(key)?;
+        let can = |provider: &str| usable.contains(provider);
+        let found = match loaded.models.resolve(None, pattern, &can) {
+            Ok(found) if can(&found.model.provider) => return Some(found.model),
+            Ok(found) => format!("there is no key for `{}`", found.model.provider),
+            Err(error) => error,
+        };
+        self.warn([format!(
+            "setting `{key}` was passed over, summaries are made by the session's model: {found}"
+        )]);
+        None
     }
 
     fn scope(&self, loaded: &Loaded, usable: &BTreeSet<String>) -> (Vec<String>, Vec<Scoped>) {

@@ -64,6 +64,8 @@ pub(crate) struct Plan<'a> {
     /// Models to cycle through, with the patterns they come from.
     pub(crate) scope: (Vec<String>, Vec<Scoped>),
     pub(crate) model: Arc<Model>,
+    /// The model of summaries, when it is another one.
+    pub(crate) summary_model: Option<Arc<Model>>,
     /// Told of the model in use.
     pub(crate) on_model: Arc<dyn Fn(&Model) + Send + Sync>,
     pub(crate) thinking: ThinkingLevel,
@@ -89,10 +91,9 @@ pub(crate) struct Plan<'a> {
 ///
 /// # Errors
 ///
-/// The text for the user when no shell can be found, or the model for summaries is not known.
+/// The text for the user when no shell can be found.
 pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<AgentSession, String> {
     let env = tool_env(&plan)?;
-    let summary_model = summary_model(&plan)?;
     let time: Arc<dyn TimeEffect> = Arc::new(TokioTime::new(now_ms));
     let session = Arc::clone(&plan.opened.session);
     let keys = Arc::new(plan.keys);
@@ -161,7 +162,7 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
         skill_commands: plan.settings.bool(key::ENABLE_SKILL_COMMANDS),
         retry: retry(plan.settings),
         forms: plan.forms,
-        compaction: compaction(plan.settings, compactor, summary_model),
+        compaction: compaction(plan.settings, compactor, plan.summary_model),
         queue_modes: (
             drain_mode(plan.settings, key::STEERING_MODE),
             drain_mode(plan.settings, key::FOLLOW_UP_MODE),
@@ -178,21 +179,6 @@ pub(crate) fn session(plan: Plan<'_>, system_prompt: PromptMaker) -> Result<Agen
         sinks: plan.sinks,
     };
     Ok(AgentSession::new(parts))
-}
-
-/// The model that the settings name for summaries.
-fn summary_model(plan: &Plan<'_>) -> Result<Option<Arc<Model>>, String> {
-    let Some(pattern) = plan.settings.text(key::COMPACTION_SUMMARY_MODEL) else {
-        return Ok(None);
-    };
-    let usable = |provider: &str| plan.usable.contains(provider);
-    match plan.models.resolve(None, pattern, &usable) {
-        Ok(found) => Ok(Some(found.model)),
-        Err(error) => Err(format!(
-            "setting `{}`: {error}",
-            key::COMPACTION_SUMMARY_MODEL
-        )),
-    }
 }
 
 fn compaction(

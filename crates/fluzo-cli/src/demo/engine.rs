@@ -222,6 +222,7 @@ fn session(setup: &Setup<'_>, hooks: &Arc<Refusals>) -> Result<AgentSession, Str
         models: Arc::new(registry),
         usable: BTreeSet::from([PROVIDER.to_owned()]),
         scope: Default::default(),
+        summary_model: None,
         model,
         on_model: Arc::new(|_| ()),
         thinking: ThinkingLevel::Off,

@@ -123,7 +123,7 @@ fn a_model_has_its_own_sizes_for_compaction() {
         let simulator = simulator(script.fold(scenario(), fluzo_sim::Scenario::step));
         let stage = Stage::with_fake(&simulator);
         stage.settings(&json!({
-            "compaction": {"modelOverrides": {model: {"keepRecentTokens": 1.0}}},
+            "compaction": {"modelOverrides": {model: {"keepRecentTokens": 2.0}}},
         }));
         let mut live = rpc(&stage, &["--model", "m1"]);
         for text in ["a", "b"] {
@@ -134,6 +134,28 @@ fn a_model_has_its_own_sizes_for_compaction() {
         let answer = live.answer("compact");
         assert_eq!(answer["success"], compacted, "{answer}");
         assert_eq!(live.end().0, 0);
+        approve(simulator);
+    }
+}
+
+#[test]
+fn a_model_for_summaries_that_cannot_be_used_is_told_and_ends_nothing() {
+    let rows = [
+        ("nosuch-model", "Model \"nosuch-model\" not found."),
+        ("openai/gpt-5.4", "there is no key for `openai`"),
+    ];
+    for (model, why) in rows {
+        let simulator = simulator(scenario().step(Reply::text("ok")));
+        let stage = Stage::with_fake(&simulator);
+        stage.settings(&json!({"compaction": {"summaryModel": model}}));
+        let ran = stage.pi(&["-p", "hi"]);
+        assert_eq!((ran.code(), ran.out().as_str()), (0, "ok\n"));
+        let told = "Warning: setting `compaction.summaryModel` was passed over, summaries are made by the session's model: ";
+        assert!(
+            ran.err().starts_with(&format!("{told}{why}")),
+            "{}",
+            ran.err()
+        );
         approve(simulator);
     }
 }
