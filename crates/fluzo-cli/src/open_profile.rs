@@ -163,7 +163,11 @@ impl OpenProfile {
     fn workspace_of(&self, header: &Header) -> PathBuf {
         match &self.elsewhere {
             Some((id, workspace)) if *id == header.id => workspace.clone(),
-            _ => PathBuf::from(&header.cwd),
+            // Trust is about a folder, whatever link leads to it; what is above the link is not.
+            _ => {
+                let stored = PathBuf::from(&header.cwd);
+                stored.canonicalize().unwrap_or(stored)
+            }
         }
     }
 
