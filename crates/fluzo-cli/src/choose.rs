@@ -250,7 +250,7 @@ fn named(
     match places.find(argument).map_err(|error| unlisted(&error))? {
         Found::Path(path) => {
             let path = places.workspace.join(path);
-            if path.exists() {
+            if path.symlink_metadata().is_ok() {
                 return Ok(open(&path, ids)?);
             }
             let store = JsonlStore::create(&path, header, Vec::new(), Arc::clone(ids));

@@ -31,6 +31,7 @@ use crate::arguments::Typed;
 use crate::choose_model::Choice;
 use crate::flags::Id;
 use crate::resource_sources;
+use crate::session_folder;
 use crate::surroundings::{Surroundings, local_date, now_ms};
 use crate::variables;
 use crate::wiring::{self, Plan};
@@ -478,7 +479,8 @@ impl SessionFactory for OpenProfile {
 
     fn open(&self, path: &Path) -> Result<Arc<dyn SessionStore>, String> {
         let path = self.surroundings.path(&path.to_string_lossy());
-        let store = if path.exists() {
+        // A link that leads nowhere is no place for a new session.
+        let store = if path.symlink_metadata().is_ok() {
             JsonlStore::open(&path, Arc::clone(&self.ids))
         } else {
             let now = now_ms();
@@ -489,7 +491,7 @@ impl SessionFactory for OpenProfile {
         };
         let store = store.map_err(|error| with_causes(&error))?;
         let cwd = PathBuf::from(SessionStore::header(&store).cwd);
-        if !cwd.is_dir() {
+        if !session_folder::is_there(&cwd) {
             return Err(format!(
                 "Stored session working directory does not exist: {}",
                 cwd.display()

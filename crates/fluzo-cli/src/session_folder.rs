@@ -32,7 +32,7 @@ pub(crate) fn place(
     terminal: Option<(&mut dyn BufRead, &mut dyn Write)>,
 ) -> Result<Place, String> {
     let own = PathBuf::from(store.header().cwd);
-    if own.is_dir() {
+    if is_there(&own) {
         return Ok(Place::Own(own));
     }
     let Some((input, output)) = terminal else {
@@ -45,6 +45,12 @@ pub(crate) fn place(
         ));
     };
     Ok(ask(&own, workspace, input, output))
+}
+
+/// Whether a session can go on in its stored folder. A path that is not whole would be
+/// another folder wherever the program happens to be started.
+pub(crate) fn is_there(cwd: &Path) -> bool {
+    cwd.is_absolute() && cwd.is_dir()
 }
 
 /// Anything but a clear answer, the end of the input included, runs nothing.
@@ -97,6 +103,14 @@ mod tests {
             let (place, shown) = asked(answer);
             assert_eq!(place, expected, "{answer:?}");
             assert!(shown.contains("/gone/away") && shown.contains("in /here"));
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_no_whole_path_is_not_there() {
+        for cwd in ["", ".", "..", "src"] {
+            let store = MemoryStore::new(Header::new("s", "2026-12-01T00:00:00.000Z", cwd));
+            assert!(place(&store, Path::new("/here"), None).is_err(), "{cwd:?}");
         }
     }
 

@@ -37,8 +37,8 @@ pub(crate) enum SettingsFileError {
     #[error("`{path}` is not changed: setting `{key}` must be an object there")]
     NoObject { path: String, key: String },
     /// Its lock was not taken.
-    #[error("`{path}` is not changed: {source}")]
-    Locked { path: String, source: LockError },
+    #[error("`{path}` is not changed: {reason}")]
+    Locked { path: String, reason: LockError },
     /// Nothing can be written.
     #[error("`{path}` cannot be written: {reason}")]
     Unwritable { path: String, reason: io::Error },
@@ -100,9 +100,9 @@ impl SettingsFile {
     ) -> Result<(), SettingsFileError> {
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         kept_file::make_folder(parent, self.folder_mode).map_err(|e| self.unwritable(e))?;
-        let _lock = LockFolder::take(&self.path).map_err(|source| SettingsFileError::Locked {
+        let _lock = LockFolder::take(&self.path).map_err(|reason| SettingsFileError::Locked {
             path: self.shown(),
-            source,
+            reason,
         })?;
         let read = kept_file::read(&self.path).map_err(|reason| SettingsFileError::Unreadable {
             path: self.shown(),
@@ -290,7 +290,7 @@ mod tests {
                     matches!(
                         error,
                         SettingsFileError::Locked {
-                            source: LockError::Held,
+                            reason: LockError::Held,
                             ..
                         }
                     ),

@@ -199,8 +199,8 @@ pub(crate) enum TrustFileError {
     )]
     TooMuch { path: String },
     /// The lock was not taken.
-    #[error("`{path}` is not changed: {source}")]
-    Locked { path: String, source: LockError },
+    #[error("`{path}` is not changed: {reason}")]
+    Locked { path: String, reason: LockError },
 }
 
 impl TrustFile {
@@ -263,9 +263,9 @@ impl TrustFile {
         };
         kept_file::make_folder(&self.folder, 0o700).map_err(|e| self.unusable(ANSWERS, &e))?;
         let path = self.folder.join(ANSWERS);
-        let _lock = LockFolder::take(&path).map_err(|source| TrustFileError::Locked {
+        let _lock = LockFolder::take(&path).map_err(|reason| TrustFileError::Locked {
             path: path.display().to_string(),
-            source,
+            reason,
         })?;
         let name = brought.workspace.to_string_lossy();
         let (mut answers, mut content) = (self.read(ANSWERS)?, self.read(CONTENT)?);

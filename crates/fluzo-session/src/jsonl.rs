@@ -69,6 +69,13 @@ impl JsonlStore {
     ///
     /// When the file cannot be read or is no session; it stays as it is.
     pub fn open(path: &Path, ids: Arc<dyn IdSource>) -> Result<Self, StoreError> {
+        // A pipe would be waited for without end, and a device may have none.
+        let found = fs::metadata(path).map_err(refused("open", path))?;
+        if !found.is_file() {
+            return Err(StoreError::NotASession {
+                path: path.to_owned(),
+            });
+        }
         let reader = File::open(path).map_err(refused("open", path))?;
         let before = reader.metadata().map_err(refused("read", path))?;
         let found = scan::scan(&reader, lines::MAX_LINE).map_err(refused("read", path))?;

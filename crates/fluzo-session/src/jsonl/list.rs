@@ -178,8 +178,12 @@ fn is_gone(cwd: &str) -> bool {
 
 /// Reads the file as a whole if it is small and `allowance` has room for it, else its ends.
 fn read_info(path: &Path, allowance: &mut u64) -> io::Result<Option<SessionInfo>> {
+    let metadata = fs::metadata(path)?;
+    // A pipe would be waited for.
+    if !metadata.is_file() {
+        return Ok(None);
+    }
     let mut file = File::open(path)?;
-    let metadata = file.metadata()?;
     let len = metadata.len();
     let whole = len <= WHOLE && len <= *allowance;
     let seen = if whole {

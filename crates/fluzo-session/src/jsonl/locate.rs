@@ -168,6 +168,10 @@ pub fn header(path: &Path) -> Option<Header> {
 }
 
 pub(super) fn read_header(path: &Path) -> io::Result<Option<Header>> {
+    // A pipe would be waited for.
+    if !fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
     let mut file = File::open(path)?;
     let start = read_part(&mut file, 0, 4 << 10)?;
     let start = if start.contains(&b'\n') {

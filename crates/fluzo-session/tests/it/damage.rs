@@ -238,6 +238,23 @@ fn invalid_utf8_in_the_middle_is_counted() {
 }
 
 #[test]
+fn what_is_no_file_is_refused_without_waiting_for_it() {
+    let folder = TempDir::new().unwrap();
+    let pipe = folder.path().join("pipe.jsonl");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for path in [folder.path(), Path::new("/dev/zero"), &pipe] {
+        let error = open(path).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(error, StoreError::NotASession { .. }),
+            "{path:?}: {error}"
+        );
+        assert!(fluzo_session::jsonl::locate::header(path).is_none());
+        assert!(fluzo_session::jsonl::list::info(path).unwrap().is_none());
+    }
+}
+
+#[test]
 fn a_file_that_is_no_session_is_refused_and_kept() {
     let rows = [
         "",
