@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::choice::{Choice, Scoped, levels};
 use crate::services::Export;
-use crate::session::{Inner, said, unsaved};
+use crate::session::{ENDING, Inner, said, unsaved};
 
 /// Commands that another session follows from; who holds the session carries them out.
 const ELSEWHERE: &str = "this command needs the host of the session";
@@ -175,6 +175,9 @@ impl Inner {
         // What runs is ended first; a prompt that comes now is refused or queued.
         self.abort_run();
         let claim = self.claims.wait().await;
+        if self.is_ending() {
+            return Err(ENDING.to_owned());
+        }
         self.begin()?;
         let result = self.compacting.manual(focus).await;
         self.flush();

@@ -43,7 +43,10 @@ struct Moved {
 }
 
 impl Inner {
-    pub(crate) async fn execute_on_tree(&self, command: Command) -> Result<Executed, String> {
+    pub(crate) async fn execute_on_tree(
+        self: &Arc<Self>,
+        command: Command,
+    ) -> Result<Executed, String> {
         match command {
             Command::NavigateTree {
                 entry_id,
@@ -52,14 +55,14 @@ impl Inner {
                 replace_instructions,
                 label,
             } => {
-                let moved = self.navigate(Move {
+                self.move_to(Move {
                     entry_id,
                     summarize,
                     instructions: custom_instructions,
                     replace: replace_instructions,
                     label,
-                });
-                Executed::with(&moved.await?)
+                })
+                .await
             }
             Command::SetLabel { entry_id, label } => {
                 self.claimed()?;
@@ -94,8 +97,28 @@ impl Inner {
         Ok(Executed::done())
     }
 
+    /// Moves, and goes on with what was queued meanwhile.
+    async fn move_to(self: &Arc<Self>, to: Move) -> Result<Executed, String> {
+        let claim = self.claims.take().ok_or_else(|| BUSY.to_owned())?;
+        // What has waited before waits for the next prompt.
+        let waited = self.core.broadcast.anything_queued();
+        let moved = self.navigate(to).await;
+        let run = (!waited).then(|| self.go_on(claim)).flatten();
+        match moved {
+            Err(error) if run.is_none() => Err(error),
+            Err(error) => Ok(Executed {
+                error: Some(error),
+                run,
+                ..Executed::default()
+            }),
+            Ok(moved) => Ok(Executed {
+                run,
+                ..Executed::with(&moved)?
+            }),
+        }
+    }
+
     async fn navigate(&self, to: Move) -> Result<Moved, String> {
-        let _claim = self.claims.take().ok_or_else(|| BUSY.to_owned())?;
         let text = |error: StoreError| with_causes(&error);
         let session = &self.core.session;
         let leaf = session.leaf_id();

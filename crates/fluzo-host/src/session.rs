@@ -33,7 +33,7 @@ use crate::{ModelRegistry, OpenedSession, SessionHooks, keys, notices};
 pub(crate) const BUSY: &str = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
 
 /// Why a prompt is refused that comes too late.
-const ENDING: &str = "the session is ending";
+pub(crate) const ENDING: &str = "the session is ending";
 
 /// What a session is made of.
 pub struct SessionParts {
@@ -135,7 +135,7 @@ pub(crate) struct Inner {
     pub(crate) sharing: AbortSlot,
     pub(crate) commands: Arc<UserCommands>,
     pub(crate) claims: Claims,
-    /// No further prompt is accepted.
+    /// Nothing begins any more.
     ending: AtomicBool,
     notices_told: AtomicUsize,
     damage_told: AtomicBool,
@@ -227,7 +227,7 @@ impl AgentSession {
         self.0.snapshot()
     }
 
-    /// Aborts everything and accepts no further prompt.
+    /// Aborts everything and begins nothing any more.
     pub fn shut_down(&self) {
         self.0.end();
         self.0.abort_all();
@@ -279,7 +279,7 @@ impl Inner {
     }
 
     pub(crate) async fn prompt(self: &Arc<Self>, prompt: Prompt) -> Result<Submitted, String> {
-        if self.ending.load(Ordering::SeqCst) {
+        if self.is_ending() {
             return Err(ENDING.to_owned());
         }
         let queue = prompt.queue;
@@ -300,7 +300,7 @@ impl Inner {
         let key = self.credentials.resolve(&model).await;
         key.map_err(|error| keys::help(&error))?;
         // The session may have been left while the prompt was looked at.
-        if self.ending.load(Ordering::SeqCst) {
+        if self.is_ending() {
             return Err(ENDING.to_owned());
         }
         self.begin()?;
@@ -330,7 +330,11 @@ impl Inner {
         }
     }
 
-    /// Accepts no further prompt.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Begins nothing any more, prompts included.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
     }
@@ -375,7 +379,7 @@ impl Inner {
     /// Goes on with what waits in the queues, when there is something. After an abort it waits
     /// on.
     pub(crate) fn go_on(self: &Arc<Self>, claim: Claim) -> Option<BoxFuture<'static, RunReport>> {
-        if claim.is_aborted() || !self.core.broadcast.anything_queued() {
+        if self.is_ending() || claim.is_aborted() || !self.core.broadcast.anything_queued() {
             return None;
         }
         let this = Arc::clone(self);
@@ -548,6 +552,10 @@ impl Endpoint for AgentSession {
 
     fn abort(&self) {
         self.0.abort_all();
+    }
+
+    fn end(&self) {
+        self.shut_down();
     }
 
     fn subscribe(&self, sink: Arc<dyn EventSink>) {

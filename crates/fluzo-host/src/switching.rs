@@ -254,6 +254,10 @@ impl Endpoint for SessionHost {
         self.current().0.abort_all();
     }
 
+    fn end(&self) {
+        self.current().shut_down();
+    }
+
     fn subscribe(&self, sink: Arc<dyn EventSink>) {
         self.sinks.add(sink);
     }

@@ -78,7 +78,7 @@ impl Server {
             }
             tell_notices(&*self.endpoint, err);
         }
-        self.endpoint.abort();
+        self.endpoint.end();
         while let Some(done) = self.work.next().await {
             self.settle(done, err);
         }

@@ -29,6 +29,12 @@ pub trait Endpoint: Send + Sync {
     /// Aborts everything that is going on: run, wait, compaction, summary, the user's command.
     fn abort(&self);
 
+    /// The same, for good: nothing begins any more, neither a prompt nor what a command that
+    /// still waits would begin.
+    fn end(&self) {
+        self.abort();
+    }
+
     /// Adds a sink for events after those that are there.
     fn subscribe(&self, sink: Arc<dyn EventSink>);
 

@@ -1,6 +1,7 @@
 //! Both orders of every race between what a user does and what goes on.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fluzo_llm::{Model, StreamErrorKind};
@@ -469,6 +470,48 @@ fn the_tree_stands_still_during_a_run_and_a_run_waits_for_a_move() {
     assert_eq!(moved["summaryEntry"]["type"], "branch_summary");
     assert_eq!(Stage::roles(&place), ["user", "assistant", "branchSummary"]);
     stage.check(&place);
+}
+
+#[test]
+fn a_prompt_queued_during_a_move_is_answered_after_it() {
+    for queue in QUEUES {
+        let place = Place::new(Kind::Jsonl);
+        let replies = [text(["second"]), text(["SUMMARY"]), text(["later"])];
+        let mut stage = long(&place, replies, manual([]));
+        let target = entry(&mut stage, "assistant");
+        stage.prompt("go");
+        stage.run_out();
+        stage.start(navigate(&target, true));
+        stage.until("stream:done");
+        stage.queue("then", queue);
+        stage.run_out();
+        assert_eq!(stage.answer("navigate_tree").unwrap()["cancelled"], false);
+        let roles = Stage::roles(&place);
+        let expected = ["user", "assistant", "branchSummary", "user", "assistant"];
+        assert_eq!(roles, expected);
+        stage.check(&place);
+    }
+}
+
+#[test]
+fn what_waits_for_a_run_does_not_begin_when_the_session_ends() {
+    let place = Place::new(Kind::Jsonl);
+    let replies = [never_ending(["some"]), text(["SUMMARY"])];
+    let mut stage = long(&place, replies, Setup::new([]));
+    stage.prompt("go");
+    assert!(stage.life.is_running());
+    let session = stage.life.session.clone();
+    let mut waits = session.execute(compact());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    session.end();
+    stage.run_out();
+    match waits.as_mut().poll(&mut context) {
+        Poll::Ready(Err(error)) => assert_eq!(error, "the session is ending"),
+        _ => panic!("it waits on, or was carried out"),
+    }
+    let roles = Stage::roles(&place);
+    assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Bytes that are no entry.
 
 use std::fs;
+use std::path::Path;
 
 use fluzo_session::{Damage, DamageReason, DamageReport, SessionStore, StoreError};
 use tempfile::TempDir;
