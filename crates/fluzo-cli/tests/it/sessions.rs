@@ -434,3 +434,31 @@ fn a_model_whose_key_is_gone_is_replaced_and_named() {
     stage.pi(&["-c", "-p", "2"]).is(0, "two\n", warning);
     approve(simulator);
 }
+
+#[test]
+fn a_new_session_begins_with_a_model_of_the_scope() {
+    let reply = |text: &str| Reply::text(text);
+    let script = scenario().model("m2").model("m3");
+    let script = script.step(reply("1")).step(reply("2")).step(reply("3"));
+    let simulator = simulator(script);
+    let stage = Stage::new();
+    let mut provider = fake(&simulator.base_url());
+    let models = provider["models"].as_array_mut().unwrap();
+    models.push(json!({"id": "m2"}));
+    models.push(json!({"id": "m3", "reasoning": true}));
+    stage.models(&json!({"providers": {"fake": provider}}));
+    let rows: [(&[&str], Option<&str>, &str); 3] = [
+        (&["--models", "fake/m3:high,fake/m2"], None, "m3"),
+        (&["--models", "fake/m3,fake/m2"], Some("m2"), "m2"),
+        (&["--models", "fake/m3,fake/m2"], Some("m1"), "m3"),
+    ];
+    for (request, (flags, saved, model)) in rows.into_iter().enumerate() {
+        if let Some(saved) = saved {
+            stage.settings(&json!({"defaultProvider": "fake", "defaultModel": saved}));
+        }
+        assert_eq!(stage.pi(&[flags, &["-p", "x"]].concat()).code(), 0);
+        assert_eq!(simulator.requests()[request].body["model"], model);
+    }
+    assert_eq!(simulator.requests()[0].body["reasoning_effort"], "high");
+    approve(simulator);
+}
