@@ -1,7 +1,7 @@
-"""long.py FLUZO MODEL: a conversation longer than the window, over RPC: compacted by threshold, by hand and after an overflow.
+"""long.py FLUZO MODEL: a conversation longer than the window, over RPC: compacted by threshold and by hand.
 
-The environment names the agent folder; its models.json has the provider `brief` with the true window, and `stretched`, which claims
-a window four times as large, so that only the server's refusal tells that a request does not fit. Both answer in 64 tokens."""
+The environment names the agent folder; its models.json has the provider `brief`, which answers in 64 tokens. What a server does with
+a request that does not fit is not tried: the one of llama-cpp-python ends its stream without a word, which says nothing about the size."""
 import collections, json, subprocess, sys, threading, time
 
 fluzo, model = sys.argv[1:]
@@ -99,21 +99,5 @@ def by_threshold_and_by_hand():
     check("ends well", agent.end() == 0)
 
 
-def by_overflow():
-    agent, turns, overflowed = Agent("stretched"), 0, []
-    while not overflowed and turns < 40:
-        turns += 1
-        seen = agent.prompt(f"Day {turns}. " + STORY * 20 + "What did the keeper do?")
-        told(f"turn {turns}", seen, agent)
-        overflowed = [end for end in compactions(seen) if end["reason"] == "overflow"]
-        good, error = answered(seen)
-    check(f"a request that the server finds too long is made again after one compaction: turn {turns}",
-          len(overflowed) == 1 and overflowed[0].get("willRetry") is True and good, error)
-    good, error = answered(agent.prompt("And what now?"))
-    check("goes on after it", good, error)
-    check("ends well", agent.end() == 0)
-
-
 by_threshold_and_by_hand()
-by_overflow()
 sys.exit(bool(failed))

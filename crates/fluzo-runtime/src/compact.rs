@@ -13,7 +13,7 @@ use fluzo_agent::compaction::{
     summary_thinking,
 };
 use fluzo_agent::{Halt, ModelEffect, TimeEffect};
-use fluzo_llm::{AbortSignal, Message, Model, StreamError, ThinkingLevel, Usage};
+use fluzo_llm::{AbortSignal, Message, Model, StreamError, StreamErrorKind, ThinkingLevel, Usage};
 use fluzo_session::{Compaction, CutError, Keep, NodeKind, Session, StoreError, cut, tree};
 use futures_util::future::try_join;
 use serde_json::Value;
@@ -190,6 +190,12 @@ impl CompactionError {
     pub fn is_nothing_to_do(&self) -> bool {
         matches!(self, Self::AlreadyCompacted | Self::NothingToCompact)
     }
+
+    /// Whether a response ended before its end.
+    fn is_cut_off(&self) -> bool {
+        matches!(self, Self::Summary(error) | Self::TurnPrefix(error)
+            if error.kind == StreamErrorKind::Incomplete)
+    }
 }
 
 impl Preparation {
@@ -281,7 +287,9 @@ impl Compactor {
     }
 
     /// Asks for the summary. That of the history and that of the beginning of a split turn are
-    /// asked for at the same time; the failure of one ends the other.
+    /// asked for at the same time; the failure of one ends the other. When one was cut off, both
+    /// are asked for once more, one after the other: a server with one slot ends a response as
+    /// soon as the next request comes.
     ///
     /// # Errors
     ///
@@ -295,7 +303,14 @@ impl Compactor {
         let history = self.summarise_history(preparation, request, abort);
         let (mut summary, mut usage) = if preparation.is_split_turn() {
             let prefix = self.summarise_turn_prefix(preparation, request, abort);
-            let (history, prefix) = try_join(history, prefix).await?;
+            let (history, prefix) = match try_join(history, prefix).await {
+                Err(error) if error.is_cut_off() => {
+                    let history = self.summarise_history(preparation, request, abort).await?;
+                    let prefix = self.summarise_turn_prefix(preparation, request, abort);
+                    (history, prefix.await?)
+                }
+                both => both?,
+            };
             let mut usage = history.usage;
             summary::add(&mut usage, &prefix.usage);
             (

@@ -205,6 +205,26 @@ fn history_and_the_beginning_of_a_split_turn_are_asked_for_at_once() {
     assert_eq!(caps, [Some(4096), Some(4096)]);
 }
 
+/// A server with one slot ends a response when the next request comes.
+#[test]
+fn summaries_that_cut_each_other_off_are_asked_for_one_after_the_other() {
+    let cut = || failing(StreamErrorKind::Incomplete, "cut off");
+    let pair = || [never_ending(["x"]), cut()];
+    let answers = [with_usage("HISTORY", 1, 2), with_usage("PREFIX", 10, 20)];
+    let stage = Stage::new(pair().into_iter().chain(answers));
+    stage.say(SPLIT);
+    let done = stage.compact(&request()).unwrap();
+    let merged = "HISTORY\n\n---\n\n**Turn Context (split turn):**\n\nPREFIX";
+    assert!(done.summary.starts_with(merged), "{}", done.summary);
+    assert_eq!(stage.world.model.requests().len(), 4);
+
+    let stage = Stage::new(pair().into_iter().chain([cut()]));
+    stage.say(SPLIT);
+    let error = stage.compact(&request()).unwrap_err();
+    assert_eq!(error.to_string(), "Summarization failed: cut off");
+    assert_eq!(stage.world.model.requests().len(), 3, "once more only");
+}
+
 #[test]
 fn a_turn_that_is_split_right_at_the_beginning_has_no_history() {
     let stage = Stage::new([text(["PREFIX"])]);
