@@ -35,7 +35,7 @@ text = open(f"{folder}/discovered").read()
 model = re.search(r'"id": *"([^"]+)"', text).group(1)
 def provider(window, longest):
     models = [{"id": model, "contextWindow": window, "maxTokens": longest}]
-    return {"baseUrl": url, "api": "openai-completions", "apiKey": "none", "models": models}
+    return {"baseUrl": url, "api": "openai-completions", "apiKey": "none", "models": models, "compat": {"maxTokensField": "max_tokens"}}
 providers = {"real": provider(4096, 512), "brief": provider(4096, 64)}
 json.dump({"providers": providers}, open(f"{folder}/agent/models.json", "w"))
 open(f"{folder}/model", "w").write(model)

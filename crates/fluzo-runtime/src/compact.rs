@@ -220,7 +220,18 @@ pub fn prepare(
     let tokens_before = context_tokens(&messages).tokens;
     let messages_before = estimate_all(&messages);
     let beside = tokens_before.saturating_sub(messages_before);
-    let found = cut::cut(store, Some(&leaf), request.keep(beside), &estimate)?;
+    let cut = |keep| cut::cut(store, Some(&leaf), keep, &estimate);
+    let keep = request.keep(beside);
+    let found = match cut(keep) {
+        // Beyond the limit everything cannot stay.
+        Err(CutError::NothingToCompact) if request.reason == CompactionReason::Threshold => {
+            cut(Keep {
+                at_most_half: true,
+                ..keep
+            })
+        }
+        found => found,
+    }?;
     let mut files = FileOperations::default();
     for message in found.history.iter().chain(&found.turn_prefix) {
         files.add_message(message);

@@ -18,8 +18,8 @@ use crate::{Compaction, Entry, EntryKind, Index, NodeKind, Role, tree};
 pub struct Keep {
     /// At least this many estimated tokens.
     pub tokens: u64,
-    /// But no more than half of what there is, for a context that did not fit although by its
-    /// estimate it should have.
+    /// But no more than half of what there is, where something has to go: for a context that did
+    /// not fit although by its estimate it should have, or one whose oldest message is too large.
     pub at_most_half: bool,
 }
 
@@ -179,7 +179,12 @@ impl<'a> Reader<'a> {
         };
         let reached = self.walk_back(enough)?;
         let reached = reached.ok_or(CutError::NothingToCompact)?;
-        let at = self.candidate(reached)?.ok_or(CutError::NothingToCompact)?;
+        let mut at = self.candidate(reached)?.ok_or(CutError::NothingToCompact)?;
+        if keep.at_most_half && self.with_adjacent(at) == 0 {
+            // The oldest message alone is more than may stay.
+            let next = self.candidate(reached + 1)?;
+            at = next.ok_or(CutError::NothingToCompact)?;
+        }
         let first = self.with_adjacent(at);
         let turn = self.turn_start(at)?.filter(|turn| *turn < first);
         let history = self.range(0, turn.unwrap_or(first))?;

@@ -176,6 +176,28 @@ fn a_session_that_nearly_fills_the_window_is_compacted_after_the_run() {
     approve(simulator);
 }
 
+/// It is more than may stay, and nothing stands before it.
+#[test]
+fn a_first_message_that_nearly_fills_the_window_is_summarised() {
+    let script = scenario()
+        .step(text_with_usage("one", 6_100))
+        .step(text_with_usage("two", 7_600))
+        .step(Reply::text("SUM"))
+        .step(text_with_usage("three", 1_000));
+    let (simulator, stage) = small(script);
+    stage.settings(&json!({}));
+    stage
+        .pi(&["-p", &"w ".repeat(12_000), "second", "third"])
+        .is(0, "three\n", "");
+    let said = said(&simulator, 3);
+    assert!(
+        said[0].ends_with("(split turn):**\n\nSUM\n</summary>"),
+        "{said:?}"
+    );
+    assert_eq!(said[1..], ["second", "third"]);
+    approve(simulator);
+}
+
 #[test]
 fn a_session_is_not_compacted_by_itself_when_that_is_switched_off() {
     let script = scenario()
