@@ -38,6 +38,8 @@ def provider(window, longest):
     return {"baseUrl": url, "api": "openai-completions", "apiKey": "none", "models": models, "compat": {"maxTokensField": "max_tokens"}}
 providers = {"real": provider(4096, 512), "brief": provider(4096, 64)}
 json.dump({"providers": providers}, open(f"{folder}/agent/models.json", "w"))
+# A compaction by hand finds something to summarise after two turns.
+json.dump({"compaction": {"keepRecentTokens": 300}}, open(f"{folder}/agent/settings.json", "w"))
 open(f"{folder}/model", "w").write(model)
 PY
 model=$(cat "$folder/model")

@@ -90,7 +90,8 @@ def by_threshold_and_by_hand():
             break
     check(f"a long conversation is compacted as it fills the window: {turns} turns, {found['threshold']} compactions, "
           f"{time.monotonic() - began:.0f} s", found["threshold"] == 2)
-    agent.prompt("Day again. " + STORY * 12)
+    for day in ("again", "once more"):
+        told("further turn", agent.prompt(f"Day {day}. " + STORY * 6), agent)
     answer, seen = agent.ask("compact", customInstructions="the weather")
     told("by hand", seen, agent)
     check("is compacted by hand", answer["success"], answer.get("error", ""))
