@@ -1,9 +1,10 @@
 //! Where resources come from: the values that a load is made of.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fluzo_exec::FileSystem;
+use fluzo_stdx::lexical;
 use serde::Serialize;
 
 use crate::diagnostic::ResourceKind;
@@ -73,23 +74,8 @@ impl Sources {
             (Some(home), Some(rest)) => rest.strip_prefix('/').map(|rest| home.join(rest)),
             _ => None,
         };
-        plain(&below_home.unwrap_or_else(|| base.join(entry)))
+        lexical::plain(&below_home.unwrap_or_else(|| base.join(entry)))
     }
-}
-
-/// A path without `.` and `..`, by its text alone.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 /// What is looked for.

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use fluzo_agent::{Permit, ToolError};
 use fluzo_exec::FileSystem;
 use fluzo_policy::{Access, PathOperation};
+use fluzo_stdx::lexical;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::{ToolEnv, shown};
@@ -75,17 +76,17 @@ fn absolute(places: Places<'_>, given: &str) -> PathBuf {
         _ => given,
     };
     if let Some(path) = from_file_url(bare) {
-        return normalized(Path::new(&path));
+        return lexical::plain(Path::new(&path));
     }
     if let Some(home) = places.home {
         if bare == "~" {
             return home.to_path_buf();
         }
         if let Some(rest) = bare.strip_prefix("~/") {
-            return normalized(&home.join(rest.trim_start_matches('/')));
+            return lexical::plain(&home.join(rest.trim_start_matches('/')));
         }
     }
-    normalized(&places.cwd.join(bare))
+    lexical::plain(&places.cwd.join(bare))
 }
 
 /// Finds `given` on disk. Blocks for a few system calls; lists folders only when the exact
@@ -208,20 +209,6 @@ fn folded_name(name: &str) -> String {
             c => c,
         })
         .collect()
-}
-
-fn normalized(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 /// The path of a `file://` URL of this machine.

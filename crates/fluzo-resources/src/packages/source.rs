@@ -3,6 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use fluzo_stdx::lexical;
 use thiserror::Error;
 
 /// Longer texts are no source.
@@ -204,17 +205,7 @@ pub fn absolute(path: &str, base: &Path, home: Option<&Path>) -> PathBuf {
         (Some(rest), Some(home)) => home.join(rest),
         _ => base.join(path),
     };
-    let mut plain = PathBuf::new();
-    for part in joined.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            part => plain.push(part),
-        }
-    }
-    plain
+    lexical::plain(&joined)
 }
 
 /// `path` as it is written into a settings file in `base`; both absolute and plain.
