@@ -33,8 +33,8 @@ impl UserSettings {
 }
 
 impl SettingsStore for UserSettings {
-    fn set(&self, key: &str, value: Value) -> Result<(), String> {
-        self.0.set(key, &value).map_err(|error| with_causes(&error))
+    fn set(&self, values: &[(&str, Value)]) -> Result<(), String> {
+        self.0.set(values).map_err(|error| with_causes(&error))
     }
 }
 

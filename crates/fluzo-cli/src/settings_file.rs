@@ -68,13 +68,16 @@ impl SettingsFile {
         &self.path
     }
 
-    /// Sets `key`, whose dots lead into objects.
+    /// Sets keys, whose dots lead into objects: all of them or none.
     ///
     /// # Errors
     ///
-    /// Why it was not set.
-    pub(crate) fn set(&self, key: &str, value: &Value) -> Result<(), SettingsFileError> {
-        self.change(|settings| settings.set_at(&path_of(key), value))
+    /// Why they were not set.
+    pub(crate) fn set(&self, values: &[(&str, Value)]) -> Result<(), SettingsFileError> {
+        self.change(|settings| {
+            let set = |(key, value): &(&str, Value)| settings.set_at(&path_of(key), value);
+            values.iter().try_for_each(set)
+        })
     }
 
     /// Takes `key` out, so that the layer below counts.
@@ -185,8 +188,8 @@ mod tests {
         let text = "{\n  \"z\": 1.50,\n  \"mine\": {\"b\": [1,  2]},\n  \"retry\": {\"maxRetries\": 3, \"x\": 1}\n}";
         fs::write(file.path(), text).unwrap();
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
-        file.set("retry.maxRetries", &json!(5)).unwrap();
-        file.set("theme", &json!("dark")).unwrap();
+        file.set(&[("retry.maxRetries", json!(5))]).unwrap();
+        file.set(&[("theme", json!("dark"))]).unwrap();
         file.remove("z").unwrap();
         file.remove("never.there").unwrap();
         let expected = "{\n  \"mine\": {\"b\": [1,  2]},\n  \"retry\": {\n    \"maxRetries\": 5,\n    \"x\": 1\n  },\n  \"theme\": \"dark\"\n}\n";
@@ -202,12 +205,12 @@ mod tests {
         let file = user(&folder);
         file.remove("theme").unwrap();
         assert!(!folder.exists());
-        file.set("compaction.enabled", &json!(false)).unwrap();
+        file.set(&[("compaction.enabled", json!(false))]).unwrap();
         assert_eq!((mode(&folder), mode(file.path())), (0o700, 0o600));
         let text = "{\n  \"compaction\": {\n    \"enabled\": false\n  }\n}\n";
         assert_eq!(fs::read_to_string(file.path()).unwrap(), text);
         let project = SettingsFile::of_project(place.path());
-        project.set("theme", &json!("dark")).unwrap();
+        project.set(&[("theme", json!("dark"))]).unwrap();
         assert_eq!(project.path(), place.path().join(".pi/settings.json"));
     }
 
@@ -234,7 +237,7 @@ mod tests {
         ];
         for (text, key, said) in rows {
             fs::write(file.path(), text).unwrap();
-            let told = file.set(key, &json!(true)).unwrap_err().to_string();
+            let told = file.set(&[(key, json!(true))]).unwrap_err().to_string();
             assert_eq!(told, format!("`{}` {said}", file.path().display()));
             assert_eq!(fs::read_to_string(file.path()).unwrap(), text);
         }
@@ -247,7 +250,7 @@ mod tests {
         let file = user(place.path());
         let lock = place.path().join("settings.json.lock");
         fs::create_dir(&lock).unwrap();
-        let told = file.set("theme", &json!("a")).unwrap_err().to_string();
+        let told = file.set(&[("theme", json!("a"))]).unwrap_err().to_string();
         assert!(
             told.ends_with("another program is changing it; try again"),
             "{told}"
@@ -255,12 +258,12 @@ mod tests {
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
         let opened = fs::File::open(&lock).unwrap();
         opened.set_modified(long_ago).unwrap();
-        let told = file.set("theme", &json!("a")).unwrap_err().to_string();
+        let told = file.set(&[("theme", json!("a"))]).unwrap_err().to_string();
         let left = format!("its lock `{}` was left behind 6", lock.display());
         assert!(told.contains(&left) && told.contains("`rmdir '"), "{told}");
         assert!(lock.exists() && !file.path().exists());
         fs::remove_dir(&lock).unwrap();
-        file.set("theme", &json!("a")).unwrap();
+        file.set(&[("theme", json!("a"))]).unwrap();
         assert!(!lock.exists());
     }
 
@@ -273,7 +276,7 @@ mod tests {
         fs::write(real.join("s.json"), "{}").unwrap();
         let file = user(&folder);
         std::os::unix::fs::symlink(real.join("s.json"), file.path()).unwrap();
-        file.set("theme", &json!("a")).unwrap();
+        file.set(&[("theme", json!("a"))]).unwrap();
         assert!(file.path().is_symlink());
         let text = fs::read_to_string(real.join("s.json")).unwrap();
         assert_eq!(text, "{\n  \"theme\": \"a\"\n}\n");
@@ -285,7 +288,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = user(place.path());
         let set = |key: &str, value: u32| {
-            while let Err(error) = file.set(key, &json!(value)) {
+            while let Err(error) = file.set(&[(key, json!(value))]) {
                 assert!(
                     matches!(
                         error,

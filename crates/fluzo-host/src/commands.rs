@@ -331,8 +331,10 @@ impl Inner {
             .core
             .choose(|choice| choice.switch(scoped.model, scoped.thinking));
         switched.await.map_err(|error| unsaved(&error))?;
-        self.keep(key::DEFAULT_PROVIDER, json!(provider))?;
-        self.keep(key::DEFAULT_MODEL, json!(id))?;
+        self.keep_all(&[
+            (key::DEFAULT_PROVIDER, json!(provider)),
+            (key::DEFAULT_MODEL, json!(id)),
+        ]);
         Ok(())
     }
 
@@ -344,7 +346,7 @@ impl Inner {
         };
         match self.core.choose(set).await {
             Ok(Some(level)) => {
-                let _ = self.keep(key::DEFAULT_THINKING_LEVEL, json!(level));
+                self.keep_all(&[(key::DEFAULT_THINKING_LEVEL, json!(level))]);
             }
             Ok(None) => {}
             Err(error) => self.core.remark(unsaved(&error)),
@@ -386,12 +388,17 @@ impl Inner {
             })
     }
 
-    /// Keeps a setting. It counts in this session also when it cannot be kept, which is told.
+    /// Keeps a setting, as [`keep_all`](Self::keep_all) does.
     fn keep(&self, key: &str, value: Value) -> Result<Executed, String> {
-        if let Err(problem) = self.settings.set(key, value) {
+        self.keep_all(&[(key, value)]);
+        Ok(Executed::done())
+    }
+
+    /// Keeps settings. They count in this session also when they cannot be kept, which is told.
+    fn keep_all(&self, values: &[(&str, Value)]) {
+        if let Err(problem) = self.settings.set(values) {
             self.core.remark(problem);
         }
-        Ok(Executed::done())
     }
 
     async fn export(&self, command: Command) -> Result<Executed, String> {

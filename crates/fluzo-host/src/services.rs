@@ -8,12 +8,12 @@ use serde_json::Value;
 
 /// Keeps settings that the user changes.
 pub trait SettingsStore: Send + Sync {
-    /// Stores the value of a setting in the user's own file.
+    /// Stores the values of settings in the user's own file, all of them or none.
     ///
     /// # Errors
     ///
     /// The text for the user; the file is then as before.
-    fn set(&self, key: &str, value: Value) -> Result<(), String>;
+    fn set(&self, values: &[(&str, Value)]) -> Result<(), String>;
 }
 
 /// Runs commands of the user's.

@@ -23,8 +23,11 @@ use serde_json::{Value, json};
 pub struct Remembers(pub Mutex<Vec<(String, Value)>>);
 
 impl SettingsStore for Remembers {
-    fn set(&self, key: &str, value: Value) -> Result<(), String> {
-        self.0.lock().unwrap().push((key.to_owned(), value));
+    fn set(&self, values: &[(&str, Value)]) -> Result<(), String> {
+        let values = values
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), value.clone()));
+        self.0.lock().unwrap().extend(values);
         Ok(())
     }
 }
